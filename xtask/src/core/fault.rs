@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exit codes, and errors that know theirs.
+
+use std::fmt;
+
+/// What the process's exit status says; documented in the README.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done, expectations met.
+    Done = 0,
+    /// An expectation, the oracle or a comparison failed.
+    Failed = 1,
+    /// Wrong usage or a scenario error.
+    Usage = 2,
+    /// Not enough to decide.
+    Inconclusive = 3,
+    /// The guest failed: panic, hang, lost result.
+    Guest = 4,
+    /// Build, QEMU, disk, a missing tool.
+    Infrastructure = 5,
+}
+
+/// An error with its exit code. Errors without one count as [`Exit::Infrastructure`].
+#[derive(Debug)]
+pub struct Fault {
+    /// The code that the process exits with.
+    pub exit: Exit,
+    /// What is wrong, and the next step.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+impl std::error::Error for Fault {}
+
+impl Fault {
+    /// The user's mistake: exit code 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into() }
+    }
+}
+
+/// The exit code that an error chain stands for.
+pub fn exit_of(error: &anyhow::Error) -> Exit {
+    error.chain().find_map(|e| e.downcast_ref::<Fault>()).map_or(Exit::Infrastructure, |f| f.exit)
+}

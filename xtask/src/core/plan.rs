@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Turns scenarios into the list of boots to make.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    scenario::{Clock, Scenario, Variant},
+    units::Nanos,
+};
+
+/// A kernel that the edges must provide; equal specs are one artifact.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct KernelSpec {
+    /// Key in images/kernels/sources.yaml.
+    pub source: String,
+    /// Series under images/kernels/patches/, if patched.
+    pub series: Option<String>,
+}
+
+/// One planned boot of one variant.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// `<scenario>/<variant>/<repeat>`; unique in the plan; also names its console log.
+    pub id: String,
+    /// Position in the plan: results are written in this order.
+    pub index: usize,
+    /// The scenario it belongs to.
+    pub scenario: Arc<Scenario>,
+    /// Index into the scenario's variants.
+    pub variant: usize,
+    /// 0-based.
+    pub repeat: u32,
+    /// The clock in force.
+    pub clock: Clock,
+    /// Which kernel to boot.
+    pub kernel: KernelSpec,
+}
+
+impl Trial {
+    /// The variant booted.
+    pub fn variant(&self) -> &Variant {
+        &self.scenario.variants[self.variant]
+    }
+    /// Host time after which the guest counts as hung.
+    pub fn timeout(&self) -> Nanos {
+        self.scenario.timeout
+    }
+    /// Seed of everything random in the machine: the same for all variants of a repeat.
+    pub fn seed(&self) -> u64 {
+        u64::from(self.repeat) + 1
+    }
+}

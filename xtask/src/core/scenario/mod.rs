@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What to boot and compare, as types that cannot be wrong.
+//!
+//! Scenario YAML is parsed strictly into a private raw form and turned into [`Scenario`],
+//! which every other part uses.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use super::units::{Bytes, Fraction, Nanos};
+
+/// Which clock a trial runs by. Numbers of different clocks are never compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// TCG counting instructions: repeatable to the bit, idle time skipped.
+    Virtual,
+    /// Real time: KVM where it works, else multi-threaded TCG.
+    Wall,
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Virtual => "virtual",
+            Self::Wall => "wall",
+        })
+    }
+}
+
+/// A quantity that a trial yields; see docs/glossary.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Kernel start to PID 1.
+    Boot,
+    /// The driver's attach: registration until all its devices are probed.
+    Probe,
+    /// Reboot notifier to syscore shutdown.
+    DeviceShutdown,
+    /// From the start of user space's shutdown to the next PID 1.
+    Reboot,
+}
+
+impl Metric {
+    /// The name used in YAML, CSV and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Boot => "boot",
+            Self::Probe => "probe",
+            Self::DeviceShutdown => "device_shutdown",
+            Self::Reboot => "reboot",
+        }
+    }
+}
+
+/// One way a device makes its driver wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// `msleep()`: jiffies, and the timer wheel's rounding.
+    Sleep(Nanos),
+    /// Waits for a completion that a high-resolution timer signals: exact.
+    Wait(Nanos),
+    /// Polls with `usleep_range()` (`msleep()` from 20 ms on) until the time has passed.
+    Poll {
+        /// How long until the polled condition holds.
+        total: Nanos,
+        /// The pause between two looks.
+        every: Nanos,
+    },
+    /// Spins on the clock (`udelay()`), burning CPU.
+    Busy(Nanos),
+}
+
+impl Step {
+    /// The time that the device asks for; what the kernel grants is never less.
+    pub fn nominal(self) -> Nanos {
+        match self {
+            Self::Sleep(d) | Self::Wait(d) | Self::Busy(d) => d,
+            Self::Poll { total, .. } => total,
+        }
+    }
+}
+
+/// A device's delays, taken from real hardware.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The key in profiles.yaml.
+    pub name: String,
+    /// The real device's `vendor:device` IDs.
+    pub id: (u16, u16),
+    /// What the device is, for people.
+    pub about: String,
+    /// Where the delays come from: functions in the Linux tree, or a published report.
+    pub source: String,
+    /// Delays of each callback; empty: nothing to do.
+    pub probe: Vec<Step>,
+    /// See `probe`.
+    pub shutdown: Vec<Step>,
+    /// See `probe`.
+    pub remove: Vec<Step>,
+    /// A lock that all devices naming it share while a callback runs (RTNL, say).
+    pub lock: Option<String>,
+}
+
+/// The machine a scenario asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MachineSpec {
+    /// QEMU's machine type.
+    #[serde(rename = "type")]
+    pub kind: MachineKind,
+    /// Guest CPUs.
+    pub cpus: u32,
+    /// Guest memory.
+    pub memory: Bytes,
+}
+
+/// QEMU's machine type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MachineKind {
+    /// `microvm,pcie=on`: no firmware enumeration, thousands of devices. The default.
+    Microvm,
+    /// A whole PC with SeaBIOS.
+    Q35,
+}
+
+/// What a node of the device tree is on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// A device without children.
+    Endpoint,
+    /// A PCIe root port: sits on the root bus, has one slot of 8 functions below it.
+    RootPort,
+    /// A conventional PCI bridge: 32 slots of 8 functions below it.
+    Bridge,
+}
+
+/// A device of the tree, in an order where parents come before their children. Its index
+/// in [`Scenario::devices`] is its number in the guest's table and events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Unique within the scenario: `ixgbe.2`.
+    pub name: String,
+    /// Index of the bridge or port above; `None`: on the root bus.
+    pub parent: Option<usize>,
+    /// What it is on the bus.
+    pub kind: NodeKind,
+    /// Key in [`Scenario::profiles`]; `None`: no driver of ours binds it (bridges only).
+    pub profile: Option<String>,
+}
+
+/// Whether a variant is to shut devices down one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// No two callbacks may overlap; ideal: the sum.
+    Serial,
+    /// Ideal: the longest path, no less than each lock's sum.
+    Parallel,
+}
+
+/// What differs between boots of one scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// `stock`, `serial`, `parallel`, ...
+    pub name: String,
+    /// The patch series under `images/kernels/patches/`; `None`: unpatched.
+    pub series: Option<String>,
+    /// Words added to the kernel command line.
+    pub cmdline: Vec<String>,
+    /// The order that device_shutdown is to follow.
+    pub order: Order,
+    /// Profiles replaced in this variant: key as written in the tree -> key used instead.
+    pub swap: BTreeMap<String, String>,
+}
+
+/// A published figure to stand beside ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Where it was published.
+    pub source: String,
+    /// (variant, metric) -> value, in the metric's unit.
+    pub values: Vec<(String, Metric, Nanos)>,
+    /// Device group (its name up to the last `.N`) -> published device_shutdown time of
+    /// one such device, in the serial case.
+    pub devices: Vec<(String, Nanos)>,
+}
+
+/// What a value is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A fixed duration.
+    Value(Nanos),
+    /// The same variant's ideal.
+    Ideal,
+    /// The same metric of another variant.
+    Variant(String),
+}
+
+/// `variant.metric` is to lie within a fraction of a target, on either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// Whose value.
+    pub variant: String,
+    /// Which value: the median over repeats.
+    pub metric: Metric,
+    /// The tolerance on either side.
+    pub within: Fraction,
+    /// What it is compared with.
+    pub of: Target,
+}
+
+/// One scenario file, validated: every name used is defined, the tree is a tree, every
+/// parent can have children, counts fit the machine, at least one variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// Its file's stem.
+    pub name: String,
+    /// One paragraph for people.
+    pub about: String,
+    /// Key in images/kernels/sources.yaml: `6.1`.
+    pub kernel: String,
+    /// The clock unless `--clock` says otherwise.
+    pub clock: Clock,
+    /// The machine.
+    pub machine: MachineSpec,
+    /// The tree; parents before children.
+    pub devices: Vec<Device>,
+    /// The profiles that `devices` and `swap` name.
+    pub profiles: BTreeMap<String, Profile>,
+    /// At least one, in the file's order, names unique.
+    pub variants: Vec<Variant>,
+    /// What to record; never empty.
+    pub metrics: Vec<Metric>,
+    /// Boots per variant unless `--repeats` says otherwise; at least 1.
+    pub repeats: u32,
+    /// Published figures.
+    pub reference: Option<Reference>,
+    /// What must hold.
+    pub expect: Vec<Expectation>,
+    /// Longest time that one guest may take, in host time.
+    pub timeout: Nanos,
+    /// blake3 of the effective scenario (file and the profiles it uses), hex.
+    pub hash: String,
+}
+
+impl Scenario {
+    /// The profile of device `index` in `variant`, after the variant's swaps.
+    pub fn profile(&self, variant: &Variant, index: usize) -> Option<&Profile> {
+        let written = self.devices[index].profile.as_ref()?;
+        self.profiles.get(variant.swap.get(written).unwrap_or(written))
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The host side of bootrig, in three rings; arrows point only inward:
+//! [`cmd`] (subcommands) -> [`edge`] (files, processes, network) -> [`core`] (pure).
+//! `tests/layering.rs` holds the arrows in place.
+
+pub mod cli;
+pub mod cmd;
+pub mod core;
+pub mod edge;
