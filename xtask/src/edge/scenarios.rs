@@ -51,10 +51,10 @@ pub fn names(root: &Path) -> Result<Vec<String>> {
     for entry in fs::read_dir(&folder).with_context(context)? {
         let name = entry.with_context(context)?.file_name();
         let Some(name) = name.to_str() else { continue };
-        if let Some(stem) = name.strip_suffix(".yaml")
-            && name != PROFILES
-            && !stem.starts_with('.')
-        {
+        let Some(stem) = name.strip_suffix(".yaml") else {
+            continue;
+        };
+        if name != PROFILES && !stem.starts_with('.') {
             names.push(stem.to_string());
         }
     }

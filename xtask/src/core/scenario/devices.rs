@@ -16,6 +16,9 @@ use super::{
 /// More devices than any machine here holds; what a given one holds is layout's to say.
 pub const MAX_DEVICES: u64 = 16_384;
 
+/// Levels of the tree, the root bus being the first: what the guest's device table can name.
+const MAX_LEVELS: usize = 7;
+
 impl NodeKind {
     /// How many devices fit right below one of this kind (slots of 8 functions).
     pub fn places(self) -> usize {
@@ -74,6 +77,7 @@ pub(super) fn read(
     let Some(order) = order(&drafts, &parents, sink) else {
         return Vec::new();
     };
+    depth(&drafts, &parents, &order, sink);
     let mut place = vec![0; drafts.len()];
     for (new, &old) in order.iter().enumerate() {
         place[old] = new;
@@ -262,6 +266,25 @@ fn capacity(drafts: &[Draft<'_>], parents: &[Option<usize>], sink: &mut Sink) {
                 format!(
                     "{}: `{}` has {count} devices below it and {places} places",
                     draft.path, draft.name
+                )
+            });
+        }
+    }
+}
+
+/// Complains of devices below more bridges than the guest's device table can name.
+fn depth(drafts: &[Draft<'_>], parents: &[Option<usize>], order: &[usize], sink: &mut Sink) {
+    let mut levels = vec![1; drafts.len()];
+    for &index in order {
+        levels[index] = parents[index].map_or(1, |p| levels[p] + 1);
+        if levels[index] == MAX_LEVELS + 1 {
+            let draft = &drafts[index];
+            sink.add_with(draft.position, || {
+                format!(
+                    "{}: `{}` is on level {}; the limit is {MAX_LEVELS}",
+                    draft.path,
+                    draft.name,
+                    MAX_LEVELS + 1
                 )
             });
         }

@@ -44,11 +44,7 @@ fn without_null(value: &mut Value) {
                     map.insert("type".into(), one);
                 }
             }
-            if let Some(Value::Array(any)) = map.get("anyOf")
-                && let [only, null] = any.as_slice()
-                && null["type"] == "null"
-                && let Some(Value::String(target)) = only.get("$ref").cloned()
-            {
+            if let Some(target) = map.get("anyOf").and_then(only_reference) {
                 map.remove("anyOf");
                 map.insert("$ref".into(), target.into());
             }
@@ -59,4 +55,13 @@ fn without_null(value: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// The reference of an `anyOf` that allows it or null.
+fn only_reference(any: &Value) -> Option<String> {
+    let [only, null] = any.as_array()?.as_slice() else {
+        return None;
+    };
+    let target = only.get("$ref")?.as_str()?;
+    (null["type"] == "null").then(|| target.into())
 }

@@ -200,7 +200,7 @@ fn machine(raw: &raw::Machine, at: &At<'_>, sink: &mut Sink) -> MachineSpec {
         sink.add_with(at.position(), || {
             format!("{at} must be {MIN_MEMORY} (less does not boot) to {MAX_MEMORY}, not {memory}")
         });
-    } else if !memory.0.is_multiple_of(1 << 20) {
+    } else if memory.0 % (1 << 20) != 0 {
         sink.add_with(at.position(), || {
             format!("{at} must be whole MiB, not {memory}")
         });
