@@ -11,6 +11,8 @@ pub mod machine;
 pub mod measure;
 pub mod oracle;
 pub mod plan;
+pub mod program;
+pub mod report;
 pub mod scenario;
 pub mod stats;
 pub mod summary;
