@@ -1,3 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What touches files, processes and the network. Edges share only core types.
+pub mod cache;
+pub mod initramfs;
+pub mod kernel;
+pub mod module;
 pub mod process;
