@@ -68,12 +68,14 @@ pub struct RebootSplit {
 pub struct Times {
     /// Kernel start to PID 1.
     pub boot: Nanos,
-    /// The driver's attach, if it was loaded, with its ideal.
-    pub probe: Option<(Nanos, Ideal)>,
+    /// The driver's attach, if it was loaded.
+    pub probe: Option<Nanos>,
+    /// Its ideal; `None` where a probe never returned.
+    pub probe_ideal: Option<Ideal>,
     /// device_shutdown().
     pub device_shutdown: Nanos,
-    /// Its ideal.
-    pub shutdown_ideal: Ideal,
+    /// Its ideal; `None` where a device's shutdown never returned.
+    pub shutdown_ideal: Option<Ideal>,
     /// The reboot.
     pub reboot: RebootSplit,
 }
@@ -99,11 +101,8 @@ impl TrialResult {
         let times = self.times.as_ref()?;
         Some(match metric {
             Metric::Boot => (times.boot, None),
-            Metric::Probe => {
-                let (time, ideal) = times.probe.as_ref()?;
-                (*time, Some(ideal))
-            }
-            Metric::DeviceShutdown => (times.device_shutdown, Some(&times.shutdown_ideal)),
+            Metric::Probe => (times.probe?, times.probe_ideal.as_ref()),
+            Metric::DeviceShutdown => (times.device_shutdown, times.shutdown_ideal.as_ref()),
             Metric::Reboot => (times.reboot.total, None),
         })
     }
@@ -164,16 +163,20 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
         }
     }
     let probe = match (first.marks.get(&Mark::AttachBegin), first.marks.get(&Mark::AttachEnd)) {
-        (Some(from), Some(to)) => ideal::probe(&trial.scenario, first).map(|ideal| (to.mono - from.mono, ideal)),
+        (Some(from), Some(to)) => Some(to.mono - from.mono),
         (None, _) => None,
         (Some(_), None) => return Err("the driver's attach began and never ended".into()),
     };
-    let shutdown_ideal = ideal::shutdown(&trial.scenario, trial.variant(), first).ok_or("a device's shutdown never returned")?;
+    let known = trial.scenario.devices.len();
+    if let Some(event) = first.callbacks.iter().find(|e| e.device >= known) {
+        return Err(format!("an event names device {}, the scenario has {known}", event.device));
+    }
     Ok(Times {
         boot: first.hello.mono,
         probe,
+        probe_ideal: probe.and_then(|_| ideal::probe(&trial.scenario, first)),
         device_shutdown: end.mono - begin.mono,
-        shutdown_ideal,
+        shutdown_ideal: ideal::shutdown(&trial.scenario, trial.variant(), first),
         reboot: reboot([leave, enter, begin, end, dump_end], second.hello, khz)?,
     })
 }

@@ -148,10 +148,6 @@ impl Judge<'_> {
     }
 
     fn bound(&mut self, log: &BootLog) {
-        for event in &log.callbacks {
-            let known = event.device < self.scenario.devices.len();
-            self.check(Rule::Bound, known, || format!("an event names device {}, the scenario has {}", event.device, self.scenario.devices.len()));
-        }
         for (device, probes) in self.events(log, Callback::Probe).iter().enumerate() {
             if self.scenario.profile(self.variant, device).is_none() {
                 continue;
@@ -185,7 +181,7 @@ impl Judge<'_> {
                 }
             }
         }
-        spans.sort_by_key(|s| (s.begin, s.device));
+        spans.sort_by_key(|s| (s.begin, s.end, s.device));
         spans
     }
 
@@ -227,7 +223,7 @@ impl Judge<'_> {
             .iter()
             .filter_map(|s| Some((self.scenario.profile(self.variant, s.device)?.lock.clone()?, *s)))
             .collect();
-        held.sort_by(|a, b| (&a.0, a.1.locked).cmp(&(&b.0, b.1.locked)));
+        held.sort_by(|a, b| (&a.0, a.1.locked, a.1.end).cmp(&(&b.0, b.1.locked, b.1.end)));
         for pair in held.windows(2).filter(|p| p[0].0 == p[1].0) {
             let names = (self.name(pair[0].1.device), self.name(pair[1].1.device));
             self.check(Rule::LockHeldAlone, pair[0].1.end <= pair[1].1.locked, || {

@@ -5,3 +5,4 @@ pub mod initramfs;
 pub mod kernel;
 pub mod module;
 pub mod process;
+//pub mod store;
