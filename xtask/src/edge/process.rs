@@ -72,12 +72,20 @@ impl Drop for Child {
 /// the last lines of the log that look like errors, with the log's path.
 pub fn run_logged(what: &str, command: Command, log: &Path, limit: Duration) -> Result<()> {
     let mut command = command;
-    let file = File::options().create(true).append(true).open(log).with_context(|| format!("opening log {}", log.display()))?;
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(log)
+        .with_context(|| format!("opening log {}", log.display()))?;
     command.stdout(file.try_clone()?).stderr(file);
     let program = command.get_program().to_string_lossy().into_owned();
     let status = wait(what, command, limit)?;
     if !status.success() {
-        bail!("{what}: {program} ended with {status}; log: {}\n{}", log.display(), last_errors(log));
+        bail!(
+            "{what}: {program} ended with {status}; log: {}\n{}",
+            log.display(),
+            last_errors(log)
+        );
     }
     Ok(())
 }
@@ -96,7 +104,10 @@ pub fn read(what: &str, mut command: Command, limit: Duration) -> Result<String>
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     if !status.success() {
-        bail!("{what}: {program} ended with {status}: {}", text(err)?.trim());
+        bail!(
+            "{what}: {program} ended with {status}: {}",
+            text(err)?.trim()
+        );
     }
     text(out)
 }
@@ -123,17 +134,26 @@ fn wait(what: &str, command: Command, limit: Duration) -> Result<ExitStatus> {
 
 /// The last lines of a log that name an error, or its last lines.
 fn last_errors(log: &Path) -> String {
-    let text = std::fs::read(log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+    let text = std::fs::read(log)
+        .map(|b| String::from_utf8_lossy(&b).into_owned())
+        .unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
-    let named: Vec<_> = lines.iter().filter(|l| l.contains("rror") || l.contains("***") || l.contains("FAILED")).copied().collect();
+    let named: Vec<_> = lines
+        .iter()
+        .filter(|l| l.contains("rror") || l.contains("***") || l.contains("FAILED"))
+        .copied()
+        .collect();
     let from = if named.is_empty() { &lines } else { &named };
     from[from.len().saturating_sub(12)..].join("\n")
 }
 
 /// Where a program is on the PATH, if anywhere.
 pub fn which(program: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|d| d.join(program)).find(|p| {
-        use std::os::unix::fs::PermissionsExt;
-        p.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|d| d.join(program))
+        .find(|p| {
+            use std::os::unix::fs::PermissionsExt;
+            p.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
 }
