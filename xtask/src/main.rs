@@ -1,3 +1,1 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask`: dispatch only.
-fn main() {}
+fn main(){}
