@@ -37,6 +37,8 @@ struct Draft<'r> {
     profile: Option<&'r str>,
     above: Above<'r>,
     position: Position,
+    /// Of what names the parent.
+    parent_position: Position,
     path: String,
 }
 
@@ -134,6 +136,7 @@ fn expand<'r>(
                     (None, None) => Above::Root,
                 },
                 position: at.position(),
+                parent_position: at.key("parent").position(),
                 path: at.to_string(),
             });
         }
@@ -233,12 +236,12 @@ fn parents(drafts: &[Draft<'_>], sink: &mut Sink) -> Option<Vec<Option<usize>>> 
             Above::Name(name) => {
                 let found = by_name.get(name).copied();
                 match found.map(|p| drafts[p].kind) {
-                    None => sink.add_with(draft.position, || {
+                    None => sink.add_with(draft.parent_position, || {
                         let holders = drafts.iter().filter(|d| d.kind != NodeKind::Endpoint);
                         let hint = hint(name, holders.map(|d| d.name.as_str()));
                         format!("unknown device `{name}` in {}.parent{hint}", draft.path)
                     }),
-                    Some(NodeKind::Endpoint) => sink.add_with(draft.position, || {
+                    Some(NodeKind::Endpoint) => sink.add_with(draft.parent_position, || {
                         format!(
                             "{}.parent: `{name}` is an endpoint and has nothing below it",
                             draft.path
@@ -264,7 +267,7 @@ fn capacity(drafts: &[Draft<'_>], parents: &[Option<usize>], sink: &mut Sink) {
         if count > places && draft.kind != NodeKind::Endpoint {
             sink.add_with(draft.position, || {
                 format!(
-                    "{}: `{}` has {count} devices below it and {places} places",
+                    "{}: `{}` has room for {places} devices right below it, not for {count}",
                     draft.path, draft.name
                 )
             });

@@ -21,12 +21,23 @@ pub fn profiles_schema() -> &'static Value {
     SCHEMA.get_or_init(generate::<raw::Named<raw::Profile>>)
 }
 
+/// A schema as the text of its committed file.
+pub fn schema_text(schema: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(schema).expect("a schema is JSON");
+    text.push('\n');
+    text
+}
+
 fn generate<T: JsonSchema>() -> Value {
     let schema = SchemaSettings::draft2020_12()
         .into_generator()
         .into_root_schema_for::<T>();
     let mut value = schema.to_value();
     without_null(&mut value);
+    // JSON has no comments; this key sorts first.
+    value["$comment"] = "SPDX-License-Identifier: MIT OR Apache-2.0; \
+        generated: change core/scenario/raw.rs, then run `cargo xtask show --schema`"
+        .into();
     value
 }
 
