@@ -19,6 +19,8 @@ pub struct Cli {
 pub enum Command {
     /// Build kernels, boot scenarios, print and keep the results.
     Bench(cmd::bench::Args),
+    /// Keep or check a run's virtual-time samples.
+    Baseline(cmd::baseline::Args),
     /// Run all tests of bootrig itself.
     Test(cmd::test::Args),
     /// Say what this machine has, what is missing, and how a bench would run.

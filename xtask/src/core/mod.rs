@@ -3,6 +3,7 @@
 //! or type on plain data, so that the real flow can be tested without a machine.
 
 pub mod boot;
+pub mod compare;
 pub mod console;
 pub mod event;
 pub mod fault;
