@@ -59,6 +59,7 @@ fn victim_in(name: &str, mark: Option<&str>) -> Victim {
         }
         said.push(line);
     }
+    let _ = child.wait();
     panic!("{name} ended early: {said:?}");
 }
 
