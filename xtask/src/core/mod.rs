@@ -4,7 +4,9 @@
 
 pub mod event;
 pub mod fault;
+pub mod layout;
 pub mod machine;
 pub mod plan;
 pub mod scenario;
+pub mod splat;
 pub mod units;
