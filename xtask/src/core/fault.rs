@@ -40,11 +40,17 @@ impl std::error::Error for Fault {}
 impl Fault {
     /// The user's mistake: exit code 2.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into() }
+        Self {
+            exit: Exit::Usage,
+            message: message.into(),
+        }
     }
 }
 
 /// The exit code that an error chain stands for.
 pub fn exit_of(error: &anyhow::Error) -> Exit {
-    error.chain().find_map(|e| e.downcast_ref::<Fault>()).map_or(Exit::Infrastructure, |f| f.exit)
+    error
+        .chain()
+        .find_map(|e| e.downcast_ref::<Fault>())
+        .map_or(Exit::Infrastructure, |f| f.exit)
 }
