@@ -4,7 +4,6 @@
 
 pub mod boot;
 pub mod compare;
-pub mod console;
 pub mod event;
 pub mod fault;
 pub mod layout;

@@ -27,6 +27,13 @@ pub struct Splat {
     pub line: String,
 }
 
+impl Splat {
+    /// Whether a watchdog speaks: the kernel lives but does not get on.
+    pub fn is_stuck(&self) -> bool {
+        ["lockup", "LOCKUP", "stall", "blocked for more than"].iter().any(|w| self.line.contains(w))
+    }
+}
+
 /// Longest line that is quoted or searched: kernel records hold less than this.
 const LONGEST: usize = 1024;
 
@@ -86,6 +93,12 @@ pub fn worst(console: &[u8]) -> Option<Splat> {
         }
     }
     worst
+}
+
+/// Every line that reports trouble, the first `most` of them.
+pub fn all(console: &[u8], most: usize) -> Vec<String> {
+    let lines = console.split(|b| *b == b'\n').filter_map(of_line);
+    lines.map(|splat| splat.line).take(most).collect()
 }
 
 /// The last `count` lines that hold anything, for error messages.
