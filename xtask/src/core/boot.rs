@@ -6,13 +6,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    console,
     event::{self, BootLog, Mark, Stamp},
     ideal::{self, Ideal},
     machine::{End, RawBoot},
     oracle,
     plan::Trial,
     scenario::Metric,
+    splat::{self, Severity},
     units::Nanos,
 };
 
@@ -123,7 +123,7 @@ pub fn interpret(trial: &Trial, raw: &RawBoot) -> TrialResult {
         Ok(times) => times,
         Err(why) => return failed(Outcome::LostResult(why)),
     };
-    let splats = console::splats(&raw.console);
+    let splats = splat::all(&raw.console, 20);
     TrialResult {
         id: trial.id.clone(),
         outcome: Outcome::Completed,
@@ -134,16 +134,27 @@ pub fn interpret(trial: &Trial, raw: &RawBoot) -> TrialResult {
 }
 
 fn bad_end(raw: &RawBoot) -> Option<Outcome> {
-    // A panic explains whatever came after it, however the machine then ended.
-    let panic = console::panic_line(&raw.console);
-    Some(match (&raw.end, panic) {
+    // A report on the console explains whatever came after it, however the machine ended.
+    let reported = splat::worst(&raw.console).filter(|s| s.severity > Severity::Warning);
+    Some(match (&raw.end, reported) {
         (End::Machine(why), _) => Outcome::Infrastructure(why.clone()),
-        (_, Some(line)) => Outcome::Panic(line),
+        (_, Some(splat)) => match splat.severity {
+            Severity::Unsound => Outcome::Infrastructure(splat.line),
+            _ if splat.is_stuck() => Outcome::Hang(splat.line),
+            _ => Outcome::Panic(splat.line),
+        },
         (End::Finished, None) => return None,
-        (End::Early(why), None) => Outcome::LostResult(why.clone()),
-        (End::Splat(line), None) => Outcome::Hang(line.clone()),
-        (End::Deadline(why), None) => Outcome::Hang(why.clone()),
+        (End::Early(why), None) => Outcome::LostResult(told(why, &raw.channel)),
+        (End::Splat(line), None) => Outcome::Panic(line.clone()),
+        (End::Deadline(why), None) => Outcome::Hang(told(why, &raw.channel)),
     })
+}
+
+/// `why`, with what PID 1 said it could not do, if its record is whole.
+fn told(why: &str, channel: &[u8]) -> String {
+    let boots = event::decode(channel).unwrap_or_default();
+    let errors = boots.iter().flat_map(|b| &b.errors).map(|(what, errno)| format!("; PID 1: {what} (errno {errno})"));
+    std::iter::once(why.to_owned()).chain(errors).collect()
 }
 
 /// # Errors

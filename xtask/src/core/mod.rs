@@ -3,9 +3,10 @@
 //! or type on plain data, so that the real flow can be tested without a machine.
 
 pub mod boot;
-pub mod console;
+pub mod compare;
 pub mod event;
 pub mod fault;
+pub mod layout;
 pub mod ideal;
 pub mod machine;
 pub mod measure;
@@ -14,6 +15,7 @@ pub mod plan;
 pub mod program;
 pub mod report;
 pub mod scenario;
+pub mod splat;
 pub mod stats;
 pub mod summary;
 pub mod units;
