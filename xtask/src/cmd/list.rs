@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask list`: what can be run.
 
-use std::path::Path;
-
 use anyhow::Result;
 use serde_json::json;
 
@@ -12,6 +10,7 @@ use crate::{
         scenario::Scenario,
     },
     edge::scenarios,
+    rig::checkout,
 };
 
 /// Options of `list`.
@@ -22,12 +21,13 @@ pub struct Args {
     json: bool,
 }
 
-/// Lists the scenarios of the checkout at `root`. A broken file does not hide the others:
+/// Lists the scenarios of the checkout. A broken file does not hide the others:
 /// its errors go to stderr and the exit code says that there were some.
 ///
 /// # Errors
 /// Where the folder or profiles.yaml cannot be read.
-pub fn run(args: &Args, root: &Path) -> Result<Exit> {
+pub fn run(args: &Args) -> Result<Exit> {
+    let root = &checkout()?;
     let known = scenarios::known(root)?;
     let (mut good, mut exit) = (Vec::new(), Exit::Done);
     for name in scenarios::names(root)? {

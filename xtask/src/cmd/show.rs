@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask show`: what a scenario expands to.
 
-use std::{fmt::Write, path::Path};
+use std::fmt::Write;
 
 use anyhow::Result;
 use serde_json::json;
@@ -14,6 +14,7 @@ use crate::{
         units::Nanos,
     },
     edge::scenarios,
+    rig::checkout,
 };
 
 /// Options of `show`.
@@ -30,11 +31,12 @@ pub struct Args {
     schema: bool,
 }
 
-/// Shows one scenario of the checkout at `root`, or of any file.
+/// Shows one scenario of the checkout, or of any file.
 ///
 /// # Errors
 /// [`Fault::usage`] for a scenario that does not exist or is wrong.
-pub fn run(args: &Args, root: &Path) -> Result<Exit> {
+pub fn run(args: &Args) -> Result<Exit> {
+    let root = &checkout()?;
     if args.schema {
         for path in scenarios::write_schemas(root)? {
             eprintln!("wrote {}", path.display());

@@ -183,7 +183,7 @@ fn read(path: &Path, shown: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::fault;
+    use crate::core::{fault, layout::lay_out};
 
     fn root() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -205,6 +205,7 @@ mod tests {
         for name in names {
             let scenario = load(&root(), &name).unwrap_or_else(|e| panic!("{e:#}"));
             assert_eq!(scenario.name, name);
+            lay_out(&scenario.devices, scenario.machine.kind).unwrap_or_else(|e| panic!("{e}"));
         }
     }
 

@@ -174,6 +174,8 @@ fn wanted(schema: &Json) -> String {
         schema["title"].as_str(),
         schema["examples"][0].as_str(),
     ) {
+        // What makes a good name depends on the place.
+        (_, Some("name"), _) => "a name".into(),
         (_, Some(title), Some(example)) => format!("a {title} such as `{example}`"),
         (Some("object"), ..) => "a mapping".into(),
         (Some("array"), ..) => "a list".into(),

@@ -249,7 +249,7 @@ fn names_become_file_names() {
         x.yaml:5:12: devices[0].name has 65 letters; the limit is 64
     "#]],
     );
-    let error = parse("scenarios/My Test.yaml", BASE, &known()).unwrap_err();
+    let error = parse("scenarios/My Test.yaml", BASE, known()).unwrap_err();
     expect!["scenarios/My Test.yaml:1:1: the file's name: `My Test` is no name; use small letters, digits, `.`, `_` and `-`, beginning with a letter or digit"].assert_eq(&error.to_string());
 }
 

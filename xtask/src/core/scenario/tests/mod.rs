@@ -7,6 +7,8 @@ mod meaning;
 mod properties;
 mod shape;
 
+use std::sync::OnceLock;
+
 use expect_test::Expect;
 
 use super::*;
@@ -41,18 +43,21 @@ expect:
   - {variant: parallel, metric: device_shutdown, within: 2 %, of: ideal}
 "#;
 
-fn known() -> Known {
-    let series = ["parallel-shutdown".to_owned()].into();
-    let profiles = parse_profiles("profiles.yaml", PROFILES).unwrap_or_else(|e| panic!("{e}"));
-    Known {
-        profiles,
-        kernels: None,
-        series: Some(series),
-    }
+fn known() -> &'static Known {
+    static KNOWN: OnceLock<Known> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let series = ["parallel-shutdown".to_owned()].into();
+        let profiles = parse_profiles("profiles.yaml", PROFILES).unwrap_or_else(|e| panic!("{e}"));
+        Known {
+            profiles,
+            kernels: None,
+            series: Some(series),
+        }
+    })
 }
 
 fn good(text: &str) -> Scenario {
-    parse("scenarios/x.yaml", text, &known()).unwrap_or_else(|e| panic!("{e}"))
+    parse("scenarios/x.yaml", text, known()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// `BASE` with its `devices:` replaced, and without what depends on them.
@@ -77,7 +82,7 @@ fn node(name: &str, parent: impl Into<Option<usize>>) -> (String, Option<usize>)
 }
 
 fn said(text: &str) -> String {
-    match parse("x.yaml", text, &known()) {
+    match parse("x.yaml", text, known()) {
         Ok(_) => "no error".into(),
         Err(e) => format!("{e}\n"),
     }

@@ -69,24 +69,24 @@ proptest! {
 
     #[test]
     fn no_text_panics(text in "\\PC{0,200}") {
-        let _ = parse("x.yaml", &text, &known());
+        let _ = parse("x.yaml", &text, known());
     }
 
     #[test]
     fn no_bytes_panic(bytes in vec(any::<u8>(), 0..300)) {
-        let _ = parse("x.yaml", &String::from_utf8_lossy(&bytes), &known());
+        let _ = parse("x.yaml", &String::from_utf8_lossy(&bytes), known());
     }
 
     #[test]
     fn no_mixture_panics(text in pieces()) {
-        let _ = parse("x.yaml", &text, &known());
+        let _ = parse("x.yaml", &text, known());
         let _ = parse_profiles("profiles.yaml", &text);
     }
 
     #[test]
     fn no_wound_panics_and_errors_have_places(text in wounded()) {
         let lines = text.lines().count();
-        match parse("x.yaml", &text, &known()) {
+        match parse("x.yaml", &text, known()) {
             Ok(s) => prop_assert_eq!(&parse("scenarios/x.yaml", &to_yaml(&s), &Known::default()).map(|a| a.hash), &Ok(s.hash)),
             Err(errors) => for e in errors.items {
                 prop_assert!((1..=lines + 1).contains(&e.position.line), "{}:{}", e.position.line, e.message);
@@ -136,6 +136,6 @@ fn no_large_file_takes_long() {
                 .collect::<String>(),
         ),
     ] {
-        assert!(parse("x.yaml", &text, &known()).is_err());
+        assert!(parse("x.yaml", &text, known()).is_err());
     }
 }
