@@ -6,13 +6,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    console,
     event::{self, BootLog, Mark, Stamp},
     ideal::{self, Ideal},
     machine::{End, RawBoot},
     oracle,
     plan::Trial,
     scenario::Metric,
-    splat::{self, Severity},
     units::Nanos,
 };
 
@@ -123,7 +123,7 @@ pub fn interpret(trial: &Trial, raw: &RawBoot) -> TrialResult {
         Ok(times) => times,
         Err(why) => return failed(Outcome::LostResult(why)),
     };
-    let splats = splat::all(&raw.console, 20);
+    let splats = console::splats(&raw.console);
     TrialResult {
         id: trial.id.clone(),
         outcome: Outcome::Completed,
@@ -134,18 +134,14 @@ pub fn interpret(trial: &Trial, raw: &RawBoot) -> TrialResult {
 }
 
 fn bad_end(raw: &RawBoot) -> Option<Outcome> {
-    // A report on the console explains whatever came after it, however the machine ended.
-    let reported = splat::worst(&raw.console).filter(|s| s.severity > Severity::Warning);
-    Some(match (&raw.end, reported) {
+    // A panic explains whatever came after it, however the machine then ended.
+    let panic = console::panic_line(&raw.console);
+    Some(match (&raw.end, panic) {
         (End::Machine(why), _) => Outcome::Infrastructure(why.clone()),
-        (_, Some(splat)) => match splat.severity {
-            Severity::Unsound => Outcome::Infrastructure(splat.line),
-            _ if splat.is_stuck() => Outcome::Hang(splat.line),
-            _ => Outcome::Panic(splat.line),
-        },
+        (_, Some(line)) => Outcome::Panic(line),
         (End::Finished, None) => return None,
         (End::Early(why), None) => Outcome::LostResult(told(why, &raw.channel)),
-        (End::Splat(line), None) => Outcome::Panic(line.clone()),
+        (End::Splat(line), None) => Outcome::Hang(line.clone()),
         (End::Deadline(why), None) => Outcome::Hang(told(why, &raw.channel)),
     })
 }

@@ -4,6 +4,7 @@
 
 pub mod boot;
 pub mod compare;
+pub mod console;
 pub mod event;
 pub mod fault;
 pub mod layout;
@@ -15,7 +16,6 @@ pub mod plan;
 pub mod program;
 pub mod report;
 pub mod scenario;
-pub mod splat;
 pub mod stats;
 pub mod summary;
 pub mod units;
