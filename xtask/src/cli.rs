@@ -19,6 +19,8 @@ pub struct Cli {
 pub enum Command {
     /// Build kernels, boot scenarios, print and keep the results.
     Bench(cmd::bench::Args),
+    /// Keep or check a run's virtual-time samples.
+    Baseline(cmd::baseline::Args),
     /// Run all tests of bootrig itself.
     Test(cmd::test::Args),
     /// Say what this machine has, what is missing, and how a bench would run.
@@ -31,7 +33,4 @@ pub enum Command {
     Shell(cmd::shell::Args),
     /// Remove what the cache no longer needs.
     Clean(cmd::clean::Args),
-    /// Ends orphaned children; started by bootrig itself.
-    #[command(name = "__guardian", hide = true)]
-    Guardian,
 }

@@ -3,9 +3,11 @@
 //! or type on plain data, so that the real flow can be tested without a machine.
 
 pub mod boot;
+pub mod compare;
 pub mod console;
 pub mod event;
 pub mod fault;
+pub mod layout;
 pub mod ideal;
 pub mod machine;
 pub mod measure;

@@ -2,6 +2,7 @@
 //! What touches files, processes and the network. Edges share only core types; all stand
 //! on [`process`] and [`cache`].
 
+pub mod baselines;
 pub mod cache;
 pub mod host;
 pub mod initramfs;
