@@ -8,6 +8,8 @@ use std::{
 
 use anyhow::Result;
 
+pub mod sources;
+
 use super::cache::Cache;
 use crate::core::plan::KernelSpec;
 
