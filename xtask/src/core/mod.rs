@@ -16,7 +16,6 @@ pub mod plan;
 pub mod program;
 pub mod report;
 pub mod scenario;
-pub mod splat;
 pub mod stats;
 pub mod summary;
 pub mod units;
