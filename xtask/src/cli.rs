@@ -33,7 +33,4 @@ pub enum Command {
     Shell(cmd::shell::Args),
     /// Remove what the cache no longer needs.
     Clean(cmd::clean::Args),
-    /// Ends orphaned children; started by bootrig itself.
-    #[command(name = "__guardian", hide = true)]
-    Guardian,
 }

@@ -140,10 +140,17 @@ fn bad_end(raw: &RawBoot) -> Option<Outcome> {
         (End::Machine(why), _) => Outcome::Infrastructure(why.clone()),
         (_, Some(line)) => Outcome::Panic(line),
         (End::Finished, None) => return None,
-        (End::Early(why), None) => Outcome::LostResult(why.clone()),
+        (End::Early(why), None) => Outcome::LostResult(told(why, &raw.channel)),
         (End::Splat(line), None) => Outcome::Hang(line.clone()),
-        (End::Deadline(why), None) => Outcome::Hang(why.clone()),
+        (End::Deadline(why), None) => Outcome::Hang(told(why, &raw.channel)),
     })
+}
+
+/// `why`, with what PID 1 said it could not do, if its record is whole.
+fn told(why: &str, channel: &[u8]) -> String {
+    let boots = event::decode(channel).unwrap_or_default();
+    let errors = boots.iter().flat_map(|b| &b.errors).map(|(what, errno)| format!("; PID 1: {what} (errno {errno})"));
+    std::iter::once(why.to_owned()).chain(errors).collect()
 }
 
 /// # Errors

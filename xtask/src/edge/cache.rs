@@ -1,36 +1,431 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The artifact cache.
+//! The artifact cache: `<root>/<kind>/<key>/`, one directory an entry.
+//!
+//! An entry is made in a `tmp-` directory beside its place, gets a [`manifest`] of all its
+//! files, is flushed to disk and only then renamed: what has an entry's name is whole.
+//! Whoever makes an entry holds its lock, so two runs never make the same one, and a
+//! `tmp-` directory whose lock is free belongs to nobody.
 
 use std::{
+    fs::{self, File},
+    io::{ErrorKind, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+
+use super::process;
+use crate::core::{fault::Fault, units::Bytes};
+
+pub mod manifest;
+
+const STAGED: &str = "tmp-";
+/// Directories of the root that hold no entries.
+const NO_KINDS: [&str; 5] = ["locks", "logs", "apt", "download", "bin"];
 
 /// A content-addressed store of directories, shared by all checkouts of a user.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
+    free: fn(&Path) -> std::io::Result<u64>,
+}
+
+/// The right to make or replace one entry; given back when dropped, even by SIGKILL.
+#[derive(Debug)]
+pub struct Lock {
+    kind: String,
+    key: String,
+    _file: File,
+}
+
+/// An entry in the making; removed when dropped before [`Cache::put`].
+#[derive(Debug)]
+pub struct Staged {
+    dir: PathBuf,
+    done: bool,
+}
+
+impl Staged {
+    /// Where to put the entry's files.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.done {
+            remove(&self.dir);
+        }
+    }
+}
+
+/// How much of an entry to read before it is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Every byte, against the manifest.
+    Full,
+    /// Only that the manifest itself is whole.
+    Presence,
+    /// Only that it has a manifest; for big trees that nothing is built from in this run.
+    Touch,
+}
+
+impl Lock {
+    /// The key of the entry that it locks.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
 }
 
 impl Cache {
     /// The user's: `$BOOTRIG_CACHE`, else `$XDG_CACHE_HOME/bootrig`, else `~/.cache/bootrig`.
+    ///
+    /// # Errors
+    /// When none of these variables nor `$HOME` names an absolute path, or it cannot be
+    /// made or written to.
     pub fn open() -> Result<Self> {
-        todo!()
+        let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let root = var("BOOTRIG_CACHE")
+            .or_else(|| var("XDG_CACHE_HOME").map(|d| d.join("bootrig")))
+            .or_else(|| var("HOME").map(|d| d.join(".cache/bootrig")))
+            .ok_or_else(|| Fault::usage("no place for the cache: set BOOTRIG_CACHE to a directory"))?;
+        if !root.is_absolute() {
+            return Err(Fault::usage(format!("cache directory {} is relative: set BOOTRIG_CACHE to an absolute path", root.display())).into());
+        }
+        Self::at(&root)
     }
+
     /// One at `root`, made if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made or written to.
     pub fn at(root: &Path) -> Result<Self> {
-        let _ = root;
-        todo!()
+        for dir in NO_KINDS {
+            fs::create_dir_all(root.join(dir))
+                .with_context(|| format!("making the cache {} (BOOTRIG_CACHE puts it elsewhere)", root.display()))?;
+        }
+        let tag = root.join("CACHEDIR.TAG");
+        if !tag.exists() {
+            // The signature that backup programs look for.
+            write_whole(&tag, b"Signature: 8a477f597d28d172789f06886806bc55\n# bootrig's build cache; cargo xtask clean empties it\n")?;
+        }
+        let root = root.canonicalize()?;
+        Ok(Self { root, free: free_space })
     }
+
+    /// The same cache with another idea of how many bytes are free; for tests.
+    #[must_use]
+    pub fn with_free_space(mut self, free: fn(&Path) -> std::io::Result<u64>) -> Self {
+        self.free = free;
+        self
+    }
+
     /// Its directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
-    /// Removes entries not used for `older_than` and whatever dead runs left; the bytes freed.
+
+    /// An empty log file, replacing the one of this name.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn log(&self, name: &str) -> Result<PathBuf> {
+        let path = self.root.join("logs").join(format!("{name}.log"));
+        File::create(&path).with_context(|| format!("writing log {}", path.display()))?;
+        Ok(path)
+    }
+
+    fn place(&self, kind: &str, key: &str) -> PathBuf {
+        debug_assert!(valid_name(kind) && valid_name(key), "{kind}/{key}");
+        self.root.join(kind).join(key)
+    }
+
+    fn lock_path(&self, kind: &str, key: &str) -> PathBuf {
+        self.root.join("locks").join(format!("{kind}+{key}"))
+    }
+
+    /// Takes the lock of an entry, waiting for another run that has it. `what` says in
+    /// words what the entry is. Removes what a dead run left of it.
+    ///
+    /// # Errors
+    /// [`process::Stopped`] when interrupted while waiting.
+    pub fn lock(&self, kind: &str, key: &str, what: &str, say: &dyn Fn(&str)) -> Result<Lock> {
+        let mut said = false;
+        loop {
+            if let Some(lock) = self.try_lock(kind, key)? {
+                self.sweep(&lock);
+                return Ok(lock);
+            }
+            if !said {
+                let holder = fs::read_to_string(self.lock_path(kind, key)).unwrap_or_default();
+                say(&format!("waiting for another run ({}) that is making {what}", holder.trim()));
+                said = true;
+            }
+            if process::interrupted() {
+                return Err(process::Stopped.into());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn try_lock(&self, kind: &str, key: &str) -> Result<Option<Lock>> {
+        let path = self.lock_path(kind, key);
+        let mut file = File::options().create(true).truncate(false).read(true).write(true).open(&path).with_context(|| format!("opening lock {}", path.display()))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => return Ok(None),
+            Err(e) => return Err(e).with_context(|| format!("locking {}", path.display())),
+        }
+        // A prune may have unlinked the file between open and flock: then this locks nothing.
+        let (held, named) = (file.metadata()?, fs::metadata(&path));
+        if !named.is_ok_and(|n| n.ino() == held.ino() && n.dev() == held.dev()) {
+            return Ok(None);
+        }
+        // Only a hint for the message above; a full disk must not get in the way.
+        let _ = file.set_len(0).and_then(|()| write!(file, "process {}", std::process::id()));
+        Ok(Some(Lock { kind: kind.into(), key: key.into(), _file: file }))
+    }
+
+    /// Removes what a dead run left of the entry whose lock we hold.
+    fn sweep(&self, lock: &Lock) {
+        let prefix = format!("{STAGED}{}-", lock.key);
+        for (name, path) in list(&self.root.join(&lock.kind)) {
+            if name.starts_with(&prefix) {
+                remove(&path);
+            }
+        }
+    }
+
+    /// The directory of an entry if it is there and sound. A corrupt one is named through
+    /// `say` and removed, so that it will be made again.
+    ///
+    /// # Errors
+    /// When the entry cannot be read for reasons other than its contents.
+    pub fn get(&self, kind: &str, key: &str, check: Check, say: &dyn Fn(&str)) -> Result<Option<PathBuf>> {
+        let dir = self.place(kind, key);
+        if !dir.exists() {
+            return Ok(None);
+        }
+        let wrong = match check {
+            Check::Full => manifest::verify(&dir),
+            Check::Presence => manifest::read(&dir).map(drop),
+            Check::Touch => fs::metadata(dir.join(manifest::NAME)).map(drop).context("its manifest is missing"),
+        };
+        if process::interrupted() {
+            return Err(process::Stopped.into());
+        }
+        if let Err(why) = wrong {
+            say(&format!("warning: cache entry {} is corrupt ({why:#}); it is removed and will be made again", dir.display()));
+            let aside = self.root.join(kind).join(format!("{STAGED}{key}-corrupt-{}", std::process::id()));
+            fs::rename(&dir, &aside).with_context(|| format!("moving {} aside", dir.display()))?;
+            remove(&aside);
+            return Ok(None);
+        }
+        // The manifest's modification time is the time of the entry's last use.
+        if let Ok(file) = File::options().write(true).open(dir.join(manifest::NAME)) {
+            let _ = file.set_modified(SystemTime::now());
+        }
+        Ok(Some(dir))
+    }
+
+    /// An empty directory to make the locked entry in.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn stage(&self, lock: &Lock) -> Result<Staged> {
+        let parent = self.root.join(&lock.kind);
+        fs::create_dir_all(&parent)?;
+        let dir = tempfile::Builder::new().prefix(&format!("{STAGED}{}-", lock.key)).tempdir_in(&parent).with_context(|| format!("making a directory in {}", parent.display()))?.keep();
+        Ok(Staged { dir, done: false })
+    }
+
+    /// Makes `staged` the locked entry, replacing one that is there: manifest, flush, rename.
+    ///
+    /// # Errors
+    /// When the disk is full or fails; nothing of the entry is left then.
+    pub fn put(&self, lock: &Lock, staged: Staged) -> Result<PathBuf> {
+        self.put_sharing(lock, staged, None)
+    }
+
+    /// [`Cache::put`] for an entry that shares files (hard links) with the entry `base`,
+    /// which was verified in this run: shared files are not read again.
+    ///
+    /// # Errors
+    /// As [`Cache::put`].
+    pub fn put_sharing(&self, lock: &Lock, mut staged: Staged, base: Option<&Path>) -> Result<PathBuf> {
+        let place = self.place(&lock.kind, &lock.key);
+        let context = || format!("storing cache entry {}", place.display());
+        manifest::write(&staged.dir, base).and_then(|files| flush(&staged.dir, files)).with_context(context)?;
+        if place.exists() {
+            let aside = place.with_file_name(format!("{STAGED}{}-old-{}", lock.key, std::process::id()));
+            fs::rename(&place, &aside).with_context(context)?;
+            remove(&aside);
+        }
+        fs::create_dir_all(self.root.join(&lock.kind)).with_context(context)?;
+        fs::rename(&staged.dir, &place).with_context(context)?;
+        staged.done = true;
+        sync_dir(&self.root.join(&lock.kind))?;
+        Ok(place)
+    }
+
+    /// Refuses to begin `what` when fewer than `need` bytes are free.
+    ///
+    /// # Errors
+    /// Names the path, the need and what is free.
+    pub fn require_space(&self, need: Bytes, what: &str) -> Result<()> {
+        let free = (self.free)(&self.root).with_context(|| format!("asking for free space at {}", self.root.display()))?;
+        if free < need.0 {
+            bail!(
+                "{what} needs about {} in {}, and {} are free: free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk",
+                human(need.0),
+                self.root.display(),
+                human(free)
+            );
+        }
+        Ok(())
+    }
+
+    /// Adds to an error that the disk is full, if it is.
+    pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        match (self.free)(&self.root) {
+            Ok(free) if free < 64 << 20 => error.context(format!(
+                "the disk of {} is full ({} free): free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk",
+                self.root.display(),
+                human(free)
+            )),
+            _ => error,
+        }
+    }
+
+    /// Removes entries not used for `older_than`, downloads and logs of that age, and
+    /// whatever dead runs left. What another run has locked stays. Returns the bytes freed.
+    ///
+    /// # Errors
+    /// When interrupted.
     pub fn prune(&self, older_than: Duration, say: &dyn Fn(&str)) -> Result<u64> {
-        let _ = (older_than, say);
-        todo!()
+        let old = |path: &Path| {
+            let used = path.symlink_metadata().and_then(|m| m.modified());
+            used.is_ok_and(|t| SystemTime::now().duration_since(t).is_ok_and(|age| age >= older_than))
+        };
+        let mut freed = 0;
+        for (kind, dir) in list(&self.root).into_iter().filter(|(k, d)| d.is_dir() && !NO_KINDS.contains(&k.as_str())) {
+            for (name, path) in list(&dir) {
+                if process::interrupted() {
+                    return Err(process::Stopped.into());
+                }
+                let staged = name.strip_prefix(STAGED).and_then(|n| n.split_once('-')).map(|(key, _)| key.to_owned());
+                if staged.is_none() && !old(&path.join(manifest::NAME)) {
+                    continue;
+                }
+                let Some(_lock) = self.try_lock(&kind, staged.as_deref().unwrap_or(&name))? else { continue };
+                freed += usage(&path);
+                say(&format!("removing {}", path.display()));
+                // Out of its name first: a half-removed entry must not look like one.
+                let aside = if staged.is_some() { path } else { move_aside(&path, &name) };
+                remove(&aside);
+                remove(&self.lock_path(&kind, staged.as_deref().unwrap_or(&name)));
+            }
+        }
+        for dir in ["download", "apt", "logs"] {
+            for (_, path) in list(&self.root.join(dir)).into_iter().filter(|(_, p)| old(p)) {
+                freed += usage(&path);
+                remove(&path);
+            }
+        }
+        Ok(freed)
     }
 }
+
+fn move_aside(path: &Path, key: &str) -> PathBuf {
+    let aside = path.with_file_name(format!("{STAGED}{key}-pruned-{}", std::process::id()));
+    if fs::rename(path, &aside).is_ok() { aside } else { path.to_owned() }
+}
+
+/// Kinds and keys become file names.
+fn valid_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with(['.', '-']) && !name.starts_with(STAGED) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+~".contains(&b))
+}
+
+/// Names and paths in a directory, sorted; nothing when there is no such directory.
+fn list(dir: &Path) -> Vec<(String, PathBuf)> {
+    let mut all: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
+    all.sort();
+    all
+}
+
+/// Removes a file or tree as well as it goes: a compiler that outlived a killed run may
+/// still be adding files; what stays is swept another time.
+pub fn remove(path: &Path) {
+    for _ in 0..3 {
+        let gone = match path.symlink_metadata() {
+            Err(_) => return,
+            Ok(m) if m.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+        };
+        match gone {
+            Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => {}
+            _ => return,
+        }
+    }
+}
+
+/// Bytes on disk below a path, not counting files that have another name elsewhere.
+fn usage(path: &Path) -> u64 {
+    let Ok(meta) = path.symlink_metadata() else { return 0 };
+    if meta.is_dir() {
+        return list(path).iter().map(|(_, p)| usage(p)).sum();
+    }
+    if meta.nlink() > 1 { 0 } else { meta.blocks() * 512 }
+}
+
+fn free_space(path: &Path) -> std::io::Result<u64> {
+    let fs = rustix::fs::statvfs(path)?;
+    Ok(fs.f_bavail * fs.f_frsize)
+}
+
+fn human(bytes: u64) -> String {
+    if bytes >= 1 << 30 { format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)) } else { format!("{} MiB", bytes >> 20) }
+}
+
+/// Flushes an entry: a few files one by one, very many by flushing their file system.
+fn flush(dir: &Path, files: usize) -> Result<()> {
+    if files > 64 {
+        return Ok(rustix::fs::syncfs(File::open(dir)?)?);
+    }
+    for (_, path) in list(dir) {
+        let meta = path.symlink_metadata()?;
+        if meta.is_dir() {
+            flush(&path, files)?;
+        } else if meta.is_file() {
+            File::open(&path)?.sync_all()?;
+        }
+    }
+    sync_dir(dir)
+}
+
+fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir)?.sync_all().with_context(|| format!("flushing {}", dir.display()))
+}
+
+/// Writes a file whole or not at all: beside, flushed, renamed.
+///
+/// # Errors
+/// When the disk is full or fails; an older file of that name stays then.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let context = || format!("writing {}", path.display());
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".tmp-").tempfile_in(parent).with_context(context)?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).with_context(context)?;
+    // Temporary files are private; what is written is for everyone the umask lets.
+    use std::os::unix::fs::PermissionsExt;
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.persist(path).with_context(context)?;
+    sync_dir(parent)
+}
+
+#[cfg(test)]
+mod tests;

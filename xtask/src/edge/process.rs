@@ -22,7 +22,8 @@ mod signals;
 pub use guardian::serve_if_asked;
 pub use run::{attached, read, run_logged, stream};
 pub use scratch::{Scratch, scratch, scratch_in};
-pub use signals::{Stopped, install_handlers, interrupt, interrupted};
+pub use crate::core::fault::Stopped;
+pub use signals::{install_handlers, interrupt, interrupted};
 
 use guardian::{Reach, Ticket};
 

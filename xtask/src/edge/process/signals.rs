@@ -38,13 +38,3 @@ pub fn install_handlers() -> io::Result<()> {
     Ok(())
 }
 
-/// The error of work given up because [`interrupted`].
-#[derive(Debug)]
-pub struct Stopped;
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("stopped by the user")
-    }
-}
-impl std::error::Error for Stopped {}
