@@ -62,7 +62,7 @@ fn replaced_warning(package: &str, version: &str, instead: &str) -> String {
     )
 }
 
-fn remember(cache: &Cache, wanted: &Wanted, instead: &str, say: &dyn Fn(&str)) -> Result<()> {
+pub fn remember(cache: &Cache, wanted: &Wanted, instead: &str, say: &dyn Fn(&str)) -> Result<()> {
     let key = replaced_key(wanted.package, wanted.version);
     let lock = cache.lock(REPLACED, &key, "a note", say)?;
     let staged = cache.stage(&lock)?;
