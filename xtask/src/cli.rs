@@ -1,2 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Command line of `cargo xtask`.
+//! The command line of `cargo xtask`: subcommands only; each owns its options.
+
+use clap::{Parser, Subcommand};
+
+use crate::cmd;
+
+/// Measures parallel boot and shutdown of Linux kernels in QEMU.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Build kernels, boot scenarios, print and keep the results.
+    Bench(cmd::bench::Args),
+    /// Keep or check a run's virtual-time samples.
+    Baseline(cmd::baseline::Args),
+    /// Run all tests of bootrig itself.
+    Test(cmd::test::Args),
+    /// Say what this machine has, what is missing, and how a bench would run.
+    Doctor(cmd::doctor::Args),
+    /// List the scenarios.
+    List(cmd::list::Args),
+    /// Show what a scenario expands to.
+    Show(cmd::show::Args),
+    /// Boot a variant with an interactive console.
+    Shell(cmd::shell::Args),
+    /// Remove what the cache no longer needs.
+    Clean(cmd::clean::Args),
+}

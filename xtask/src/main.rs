@@ -1,3 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask`: dispatch only.
-fn main() {}
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use bootrig::{
+    cli::{Cli, Command},
+    cmd,
+    core::fault::exit_of,
+    edge::process,
+};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    process::serve_if_asked();
+    let cli = Cli::parse();
+    let handled = process::install_handlers().context("handling signals");
+    let result = handled.and_then(|()| match &cli.command {
+        Command::Bench(args) => cmd::bench::run(args),
+        Command::Test(args) => cmd::test::run(args),
+        Command::Doctor(args) => cmd::doctor::run(args),
+        Command::List(args) => cmd::list::run(args),
+        Command::Show(args) => cmd::show::run(args),
+        Command::Shell(args) => cmd::shell::run(args),
+        Command::Baseline(args) => cmd::baseline::run(args),
+        Command::Clean(args) => cmd::clean::run(args),
+    });
+    match result {
+        Ok(exit) => ExitCode::from(exit as u8),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(exit_of(&error) as u8)
+        }
+    }
+}

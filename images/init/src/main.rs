@@ -1,1 +1,97 @@
-fn main() {}
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! PID 1 of bootrig's guests.
+//!
+//! # Contract with the host (docs/protocol.md)
+//! - The first act is `hello`, with the clocks as they stood on entry; nothing of Rust's
+//!   or ours that takes time runs before them.
+//! - In the first boot the plan `/bootrig/plan` is run, command by command, to its last
+//!   one, which ends the boot. In the second there is no plan: `hello`, `end`, and the
+//!   machine ends with [`channel::FINISHED`].
+//! - Whatever cannot be done is an `error` line. If the plan cannot go on, `end` follows
+//!   and the machine ends with [`channel::FAILED`] at once, so that the host need not
+//!   wait for a deadline. A panic of ours is such a failure.
+//! - `main` never returns. Without the debug-exit device the machine powers off instead.
+//! - Nothing is written to the console, except by `shell` and by failures.
+//! - One thread, no children (save the shell's), no sleeping where nobody is waited for:
+//!   in virtual time two boots are the same to the bit.
+#![cfg_attr(not(test), no_main)]
+// Everything but the entry is reachable from the entry only, which tests do not have.
+#![cfg_attr(test, allow(dead_code))]
+
+mod boot_number;
+mod channel;
+mod clock;
+mod console;
+mod failure;
+mod initrd;
+mod kexec;
+mod module;
+mod mount;
+mod plan;
+mod shutdown;
+mod sys;
+
+use failure::{Failure, during};
+use plan::Command;
+
+/// The C entry point instead of Rust's: Rust's runtime opens `/dev/null` for closed
+/// standard streams and aborts where there is none, which a kernel without a console
+/// would run into before `hello`.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+extern "C" fn main(_count: i32, _arguments: *const *const u8) -> i32 {
+    let entry = clock::now();
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic
+            .location()
+            .map_or(String::new(), |l| format!(":{}:{}", l.file(), l.line()));
+        give_up(&Failure::new(format!("panic{place}"), 0));
+    }));
+    if let Err(failure) = channel::open() {
+        // There is no channel to say it on.
+        eprintln!("bootrig: {failure}");
+        shutdown::power_off_now();
+    }
+    let number = boot_number::advance();
+    hello(number, entry);
+    if number > 1 {
+        channel::end();
+        channel::exit(channel::FINISHED);
+    }
+    let Err(failure) = first_boot();
+    give_up(&failure)
+}
+
+fn hello(number: u8, entry: clock::Stamp) {
+    let release = sys::release().unwrap_or_else(|| "unknown".into());
+    channel::say(&format!(
+        "hello boot={number} release={release} cpus={} {entry}",
+        sys::cpus()
+    ));
+}
+
+fn give_up(failure: &Failure) -> ! {
+    failure.report();
+    eprintln!("bootrig: {failure}");
+    channel::end();
+    channel::exit(channel::FAILED)
+}
+
+/// Runs the plan. It returns only to say why it could not go on.
+fn first_boot() -> Result<std::convert::Infallible, Failure> {
+    mount::all()?;
+    let text = std::fs::read_to_string("/bootrig/plan").map_err(during("plan"))?;
+    let commands =
+        plan::parse(&text).map_err(|wrong| Failure::new(wrong.to_string(), sys::EINVAL))?;
+    for command in commands {
+        match command {
+            Command::Load(name) => module::load(&name)?,
+            Command::Flush => module::flush()?,
+            Command::Reboot => shutdown::reboot()?,
+            Command::Kexec => shutdown::kexec()?,
+            Command::Poweroff => shutdown::power_off()?,
+            Command::Shell => console::run()?,
+        }
+    }
+    Err(Failure::new("plan:no_end", sys::EINVAL))
+}

@@ -1,2 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One module per subcommand; no command imports another.
+
+pub mod baseline;
+pub mod bench;
+pub mod clean;
+pub mod doctor;
+pub mod list;
+pub mod shell;
+pub mod show;
+pub mod test;

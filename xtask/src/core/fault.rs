@@ -19,6 +19,8 @@ pub enum Exit {
     Guest = 4,
     /// Build, QEMU, disk, a missing tool.
     Infrastructure = 5,
+    /// Stopped by the user (Ctrl-C, SIGTERM): what was measured is kept.
+    Stopped = 130,
 }
 
 /// An error with its exit code. Errors without one count as [`Exit::Infrastructure`].
@@ -40,11 +42,29 @@ impl std::error::Error for Fault {}
 impl Fault {
     /// The user's mistake: exit code 2.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit: Exit::Usage, message: message.into() }
+        Self {
+            exit: Exit::Usage,
+            message: message.into(),
+        }
     }
 }
 
+/// The error of work given up because the user asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stopped by the user")
+    }
+}
+impl std::error::Error for Stopped {}
+
 /// The exit code that an error chain stands for.
 pub fn exit_of(error: &anyhow::Error) -> Exit {
-    error.chain().find_map(|e| e.downcast_ref::<Fault>()).map_or(Exit::Infrastructure, |f| f.exit)
+    if error.chain().any(|e| e.is::<Stopped>()) {
+        return Exit::Stopped;
+    }
+    let fault = error.chain().find_map(|e| e.downcast_ref::<Fault>());
+    fault.map_or(Exit::Infrastructure, |f| f.exit)
 }

@@ -2,9 +2,20 @@
 //! Pure thinking: no files, no processes, no clock. Everything here is a plain function
 //! or type on plain data, so that the real flow can be tested without a machine.
 
+pub mod boot;
+pub mod compare;
+pub mod console;
 pub mod event;
 pub mod fault;
+pub mod layout;
+pub mod ideal;
 pub mod machine;
+pub mod measure;
+pub mod oracle;
 pub mod plan;
+pub mod program;
+pub mod report;
 pub mod scenario;
+pub mod stats;
+pub mod summary;
 pub mod units;

@@ -52,3 +52,33 @@ impl Trial {
         u64::from(self.repeat) + 1
     }
 }
+
+/// What the command line changes about every scenario of a plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overrides {
+    /// Instead of the scenario's clock.
+    pub clock: Option<Clock>,
+    /// Instead of the scenario's number of repeats.
+    pub repeats: Option<u32>,
+}
+
+/// The boots of `scenarios`, scenario by scenario. Variants are interleaved: A B, then
+/// B A, so that a drift of the host falls on all alike.
+pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for scenario in scenarios {
+        let clock = overrides.clock.unwrap_or(scenario.clock);
+        for repeat in 0..overrides.repeats.unwrap_or(scenario.repeats) {
+            let mut order: Vec<usize> = (0..scenario.variants.len()).collect();
+            if repeat % 2 == 1 {
+                order.reverse();
+            }
+            for variant in order {
+                let id = format!("{}/{}/{repeat}", scenario.name, scenario.variants[variant].name);
+                let kernel = KernelSpec { source: scenario.kernel.clone(), series: scenario.variants[variant].series.clone() };
+                trials.push(Trial { id, index: trials.len(), scenario: scenario.clone(), variant, repeat, clock, kernel });
+            }
+        }
+    }
+    trials
+}

@@ -68,7 +68,11 @@ fn quantity(text: &str, what: &str, units: &[(&str, u64)]) -> Result<u64, UnitEr
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let too_big = || error("it is too large".into());
     let digits = |s: &str| -> Result<u128, UnitError> {
-        if s.is_empty() { Ok(0) } else { s.parse().map_err(|_| error(format!("`{s}` is no number"))) }
+        if s.is_empty() {
+            Ok(0)
+        } else {
+            s.parse().map_err(|_| error(format!("`{s}` is no number")))
+        }
     };
     if part.len() > 18 || whole.len() > 20 {
         return Err(error("it has too many digits".into()));
@@ -99,14 +103,24 @@ impl FromStr for Fraction {
     type Err = UnitError;
     fn from_str(s: &str) -> Result<Self, UnitError> {
         let value = quantity(s, "fraction", PART)?;
-        u32::try_from(value).map(Self).map_err(|_| UnitError(format!("`{s}` is no fraction: it is too large")))
+        u32::try_from(value)
+            .map(Self)
+            .map_err(|_| UnitError(format!("`{s}` is no fraction: it is too large")))
     }
 }
 
 /// Writes `value` in the largest unit that leaves it exact, for files that are read back.
 fn exact(value: u64, units: &[(&str, u64)]) -> String {
-    let (name, scale) = units.iter().rev().find(|u| value % u.1 == 0).unwrap_or(&units[0]);
-    if value == 0 { format!("0 {}", units[0].0) } else { format!("{} {name}", value / scale) }
+    let (name, scale) = units
+        .iter()
+        .rev()
+        .find(|u| value % u.1 == 0)
+        .unwrap_or(&units[0]);
+    if value == 0 {
+        format!("0 {}", units[0].0)
+    } else {
+        format!("{} {name}", value / scale)
+    }
 }
 
 impl fmt::Display for Nanos {
@@ -119,7 +133,13 @@ impl fmt::Display for Nanos {
             _ => (1e9, "s"),
         };
         let value = self.0 as f64 / scale;
-        let decimals = if value < 10.0 { 3 } else if value < 100.0 { 2 } else { 1 };
+        let decimals = if value < 10.0 {
+            3
+        } else if value < 100.0 {
+            2
+        } else {
+            1
+        };
         f.pad(&format!("{value:.decimals$} {unit}"))
     }
 }
@@ -134,7 +154,10 @@ impl fmt::Display for Fraction {
         if rest == 0 {
             f.pad(&format!("{whole} %"))
         } else {
-            f.pad(&format!("{} %", format!("{whole}.{rest:04}").trim_end_matches('0')))
+            f.pad(&format!(
+                "{} %",
+                format!("{whole}.{rest:04}").trim_end_matches('0')
+            ))
         }
     }
 }
@@ -205,7 +228,18 @@ mod tests {
         assert_eq!("5ms".parse(), Ok(Nanos(5_000_000)));
         assert_eq!("64 GiB".parse(), Ok(Bytes(64 << 30)));
         assert_eq!("0.5 %".parse(), Ok(Fraction(5_000)));
-        for bad in ["", "s", "5", "5 parsec", "-1 s", "1.2.3 s", "1e3 s", "0.1 ns", "99999999999999 s", "1 GB"] {
+        for bad in [
+            "",
+            "s",
+            "5",
+            "5 parsec",
+            "-1 s",
+            "1.2.3 s",
+            "1e3 s",
+            "0.1 ns",
+            "99999999999999 s",
+            "1 GB",
+        ] {
             assert!(bad.parse::<Nanos>().is_err(), "{bad}");
             assert!(bad.parse::<Bytes>().is_err(), "{bad}");
         }

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What touches files, processes and the network. Edges share only core types.
+//! What touches files, processes and the network. Edges share only core types; all stand
+//! on [`process`] and [`cache`].
+
+pub mod baselines;
 pub mod cache;
+pub mod host;
 pub mod initramfs;
 pub mod kernel;
 pub mod module;
 pub mod process;
+pub mod qemu;
+pub mod scenarios;
+pub mod store;

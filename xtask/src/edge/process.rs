@@ -1,139 +1,167 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Child processes: each leads its own process group, has a time limit, ends when the
-//! user interrupts us, and never outlives us.
+//! user interrupts us, and never outlives us, not even when we are killed.
 
 use std::{
-    fs::File,
     io,
-    path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::PathBuf,
+    process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
-use process_wrap::std::{ChildWrapper, CommandWrap, ProcessGroup};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+mod guardian;
+mod run;
+mod scratch;
+mod signals;
 
-/// Whether the user asked to stop (Ctrl-C, SIGTERM, SIGHUP). Every loop that waits asks.
-pub fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
-}
+pub use guardian::serve_if_asked;
+pub use run::{attached, read, run_logged, stream};
+pub use scratch::{Scratch, scratch, scratch_in};
+pub use crate::core::fault::Stopped;
+pub use signals::{install_handlers, interrupt, interrupted};
 
-/// What a signal handler calls.
-pub fn interrupt() {
-    INTERRUPTED.store(true, Ordering::Relaxed);
-}
+use guardian::{Reach, Ticket};
 
-/// The error of work given up because [`interrupted`].
+/// How long a killed child may take to end: it may sit in a system call.
+const LAST_WAIT: Duration = Duration::from_secs(10);
+
+/// A running child and its process group; killed, whole, when dropped, and by the
+/// guardian if we die first.
 #[derive(Debug)]
-pub struct Stopped;
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("stopped by the user")
-    }
+pub struct Child {
+    inner: std::process::Child,
+    ticket: Ticket,
+    reach: Reach,
 }
-impl std::error::Error for Stopped {}
-
-/// A running child and its process group; killed, whole, when dropped.
-pub struct Child(Box<dyn ChildWrapper>);
 
 impl Child {
     /// Starts `command` as the leader of a new process group, without standard input.
+    ///
+    /// # Errors
+    /// When the program does not start.
     pub fn spawn(mut command: Command) -> io::Result<Self> {
-        command.stdin(Stdio::null());
-        let mut wrap = CommandWrap::from(command);
-        wrap.wrap(ProcessGroup::leader());
-        Ok(Self(wrap.spawn()?))
+        command.stdin(Stdio::null()).process_group(0);
+        Self::start(command, Reach::Group)
     }
+
+    /// Starts `command` in our own process group with its standard input as it was set:
+    /// for what talks to the terminal. Ctrl-C reaches it directly. Only the child itself
+    /// is killed on drop.
+    ///
+    /// # Errors
+    /// When the program does not start.
+    pub fn spawn_attached(command: Command) -> io::Result<Self> {
+        Self::start(command, Reach::Process)
+    }
+
+    fn start(mut command: Command, reach: Reach) -> io::Result<Self> {
+        let (inner, ticket) = guardian::spawn_watched(&mut command, reach)?;
+        Ok(Self {
+            inner,
+            ticket,
+            reach,
+        })
+    }
+
     /// Its status if it has ended.
+    ///
+    /// It stays a zombie until dropped, so that its number, and its group's, remain its own.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.0.try_wait()
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let Some(status) = waitid(WaitId::Pid(self.pid()), how)? else {
+            return Ok(None);
+        };
+        // As wait(2) packs it.
+        let raw = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => code << 8,
+            (None, Some(signal)) => signal | if status.dumped() { 0x80 } else { 0 },
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(ExitStatus::from_raw(raw)))
     }
-    /// Its process id, which is also its group's.
+
+    /// Its process id, which is also its group's if it leads one.
     pub fn id(&self) -> u32 {
-        self.0.id()
+        self.inner.id()
+    }
+
+    /// The reading end of its standard output, if that was piped and not taken yet.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.inner.stdout.take()
+    }
+
+    /// The reading end of its standard error, if that was piped and not taken yet.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.inner.stderr.take()
+    }
+
+    /// Kills it and its group now; [`Self::try_wait`] then tells when it has ended.
+    pub fn kill(&mut self) {
+        let _ = match self.reach {
+            Reach::Group => kill_process_group(self.pid(), Signal::KILL),
+            Reach::Process => kill_process(self.pid(), Signal::KILL),
+        };
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.inner)
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
         // The group may hold grandchildren even after its leader ended.
-        let _ = self.0.start_kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Runs `command` to its end with both outputs appended to `log`.
-///
-/// # Errors
-/// [`Stopped`] when interrupted; otherwise says `what` was being done, how it ended, and
-/// the last lines of the log that look like errors, with the log's path.
-pub fn run_logged(what: &str, command: Command, log: &Path, limit: Duration) -> Result<()> {
-    let mut command = command;
-    let file = File::options().create(true).append(true).open(log).with_context(|| format!("opening log {}", log.display()))?;
-    command.stdout(file.try_clone()?).stderr(file);
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = wait(what, command, limit)?;
-    if !status.success() {
-        bail!("{what}: {program} ended with {status}; log: {}\n{}", log.display(), last_errors(log));
-    }
-    Ok(())
-}
-
-/// Runs `command` and returns its standard output; standard error goes into the error.
-pub fn read(what: &str, mut command: Command, limit: Duration) -> Result<String> {
-    let (out, err) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    command.stdout(out.try_clone()?).stderr(err.try_clone()?);
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = wait(what, command, limit)?;
-    let text = |mut f: File| -> Result<String> {
-        use io::{Read, Seek};
-        f.rewind()?;
-        let mut bytes = Vec::new();
-        f.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    if !status.success() {
-        bail!("{what}: {program} ended with {status}: {}", text(err)?.trim());
-    }
-    text(out)
-}
-
-fn wait(what: &str, command: Command, limit: Duration) -> Result<ExitStatus> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let mut child = Child::spawn(command).with_context(|| format!("{what}: starting {program}"))?;
-    let start = Instant::now();
-    let mut pause = Duration::from_micros(500);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
+        self.kill();
+        let mut wait = Wait::new(LAST_WAIT);
+        while let Ok(None) = self.try_wait() {
+            if !wait.pause() {
+                // Stuck in the kernel: the guardian keeps its number for when we end.
+                return;
+            }
         }
-        if interrupted() {
-            return Err(Stopped.into());
-        }
-        if start.elapsed() > limit {
-            bail!("{what}: {program} did not end within {} s", limit.as_secs());
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
+        guardian::forget(self.ticket);
+        let _ = self.inner.wait();
     }
 }
 
-/// The last lines of a log that name an error, or its last lines.
-fn last_errors(log: &Path) -> String {
-    let text = std::fs::read(log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
-    let lines: Vec<_> = text.lines().collect();
-    let named: Vec<_> = lines.iter().filter(|l| l.contains("rror") || l.contains("***") || l.contains("FAILED")).copied().collect();
-    let from = if named.is_empty() { &lines } else { &named };
-    from[from.len().saturating_sub(12)..].join("\n")
+/// Pauses that grow from half a millisecond to 20 ms, up to a limit.
+struct Wait {
+    start: Instant,
+    limit: Duration,
+    pause: Duration,
+}
+
+impl Wait {
+    fn new(limit: Duration) -> Self {
+        Self {
+            start: Instant::now(),
+            limit,
+            pause: Duration::from_micros(500),
+        }
+    }
+    /// Pauses; false once the limit has passed.
+    fn pause(&mut self) -> bool {
+        if self.start.elapsed() > self.limit {
+            return false;
+        }
+        std::thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(Duration::from_millis(20));
+        true
+    }
 }
 
 /// Where a program is on the PATH, if anywhere.
 pub fn which(program: &str) -> Option<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|d| d.join(program)).find(|p| {
-        use std::os::unix::fs::PermissionsExt;
-        p.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|d| d.join(program))
+        .find(|p| {
+            use std::os::unix::fs::PermissionsExt;
+            p.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
 }

@@ -4,14 +4,39 @@
 //! Scenario YAML is parsed strictly into a private raw form and turned into [`Scenario`],
 //! which every other part uses.
 
+mod canonical;
+mod cmdline;
+mod devices;
+mod diagnose;
+mod judge;
+mod parse;
+mod profiles;
+mod raw;
+mod schema;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod validate;
+
 use std::{collections::BTreeMap, fmt};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::units::{Bytes, Fraction, Nanos};
+pub use canonical::to_yaml;
+pub use diagnose::{Diagnostic, Diagnostics, hint};
+pub use parse::{Known, parse};
+pub use profiles::{Profiles, parse_profiles};
+pub use schema::{profiles_schema, scenario_schema, schema_text};
+pub use tree::Position;
+pub use validate::group;
 
 /// Which clock a trial runs by. Numbers of different clocks are never compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
     /// TCG counting instructions: repeatable to the bit, idle time skipped.
@@ -30,7 +55,9 @@ impl fmt::Display for Clock {
 }
 
 /// A quantity that a trial yields; see docs/glossary.md.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Kernel start to PID 1.
@@ -56,7 +83,8 @@ impl Metric {
 }
 
 /// One way a device makes its driver wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Step {
     /// `msleep()`: jiffies, and the timer wheel's rounding.
     Sleep(Nanos),
@@ -84,7 +112,7 @@ impl Step {
 }
 
 /// A device's delays, taken from real hardware.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Profile {
     /// The key in profiles.yaml.
     pub name: String,
@@ -117,7 +145,7 @@ pub struct MachineSpec {
 }
 
 /// QEMU's machine type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MachineKind {
     /// `microvm,pcie=on`: no firmware enumeration, thousands of devices. The default.
@@ -127,7 +155,8 @@ pub enum MachineKind {
 }
 
 /// What a node of the device tree is on the bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NodeKind {
     /// A device without children.
     Endpoint,
@@ -139,7 +168,7 @@ pub enum NodeKind {
 
 /// A device of the tree, in an order where parents come before their children. Its index
 /// in [`Scenario::devices`] is its number in the guest's table and events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// Unique within the scenario: `ixgbe.2`.
     pub name: String,
@@ -152,7 +181,7 @@ pub struct Device {
 }
 
 /// Whether a variant is to shut devices down one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// No two callbacks may overlap; ideal: the sum.
@@ -162,7 +191,7 @@ pub enum Order {
 }
 
 /// What differs between boots of one scenario.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Variant {
     /// `stock`, `serial`, `parallel`, ...
     pub name: String,
@@ -177,7 +206,7 @@ pub struct Variant {
 }
 
 /// A published figure to stand beside ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reference {
     /// Where it was published.
     pub source: String,
@@ -189,7 +218,8 @@ pub struct Reference {
 }
 
 /// What a value is compared with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Target {
     /// A fixed duration.
     Value(Nanos),
@@ -200,7 +230,7 @@ pub enum Target {
 }
 
 /// `variant.metric` is to lie within a fraction of a target, on either side.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Expectation {
     /// Whose value.
     pub variant: String,
@@ -214,7 +244,7 @@ pub struct Expectation {
 
 /// One scenario file, validated: every name used is defined, the tree is a tree, every
 /// parent can have children, counts fit the machine, at least one variant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Scenario {
     /// Its file's stem.
     pub name: String,
@@ -250,6 +280,7 @@ impl Scenario {
     /// The profile of device `index` in `variant`, after the variant's swaps.
     pub fn profile(&self, variant: &Variant, index: usize) -> Option<&Profile> {
         let written = self.devices[index].profile.as_ref()?;
-        self.profiles.get(variant.swap.get(written).unwrap_or(written))
+        self.profiles
+            .get(variant.swap.get(written).unwrap_or(written))
     }
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the plan's last command to reboot(2).
+
+use std::{thread, time::Duration};
+
+use crate::{channel, clock, failure::Failure, kexec, mount, sys, sys::Reboot};
+
+/// What processes get to end by themselves, and then to be gone after SIGKILL.
+const TERM_LIMIT: Duration = Duration::from_secs(2);
+const KILL_LIMIT: Duration = Duration::from_secs(1);
+/// Between two looks at whether they are gone.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Reboots through the firmware.
+pub fn reboot() -> Result<(), Failure> {
+    go("reboot", Reboot::Restart)
+}
+
+/// Loads the next kernel and jumps into it.
+pub fn kexec() -> Result<(), Failure> {
+    // As kexec-tools does: loading is no part of the way down, and can still be refused.
+    kexec::load()?;
+    go("kexec", Reboot::Kexec)
+}
+
+/// Powers off in the ordinary way, devices and all.
+pub fn power_off() -> Result<(), Failure> {
+    go("poweroff", Reboot::PowerOff)
+}
+
+/// The way out when the host cannot be told anything.
+pub fn power_off_now() -> ! {
+    let _ = sys::reboot(Reboot::PowerOff);
+    // PID 1 must not end.
+    loop {
+        thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+/// Shuts user space down and calls reboot(2), which does not come back.
+fn go(how: &str, reboot: Reboot) -> Result<(), Failure> {
+    channel::say(&format!("leave how={how} {}", clock::now()));
+    end_processes();
+    sys::sync();
+    mount::none();
+    channel::say(&format!("enter {}", clock::now()));
+    channel::end();
+    sys::reboot(reboot).map_err(|()| Failure::last(format!("reboot:{how}")))
+}
+
+/// SIGTERM, a bounded wait, SIGKILL. Every process of user space is our descendant, and
+/// orphans become our children: without children there is nobody, and no time is spent.
+fn end_processes() {
+    for (signal, limit) in [(sys::SIGTERM, TERM_LIMIT), (sys::SIGKILL, KILL_LIMIT)] {
+        if sys::reap() == sys::Children::None {
+            return;
+        }
+        sys::signal_all(signal);
+        let until = clock::mono() + limit.as_nanos() as u64;
+        while clock::mono() < until {
+            if sys::reap() == sys::Children::None {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+    Failure::new("processes_survive", 0).report();
+}

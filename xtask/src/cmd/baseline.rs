@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask baseline`: keeps a run's virtual-time samples, and compares runs with
+//! them exactly.
+
+use std::{fs, path::{Path, PathBuf}};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    core::{
+        compare::{self, Identity},
+        fault::{Exit, Fault},
+        scenario::Clock,
+        summary::Summary,
+    },
+    edge::{baselines, store::{Header, Run}},
+    rig::checkout,
+};
+
+/// Options of `baseline`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+    /// Where runs and baselines are kept.
+    #[arg(long, value_name = "DIR", global = true)]
+    results: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Keep the samples of RUN as the baseline of its scenarios.
+    Save {
+        /// A folder's name in results/.
+        run: String,
+    },
+    /// Compare RUN with the baselines of its scenarios: 0 identical, 1 different, 3 made of
+    /// other parts and so not comparable.
+    Check {
+        /// A folder's name in results/.
+        run: String,
+    },
+}
+
+/// Saves or checks baselines.
+pub fn run(args: &Args) -> Result<Exit> {
+    let results = match &args.results {
+        Some(results) => results.clone(),
+        None => checkout()?.join("results"),
+    };
+    let folder = results.join("baselines");
+    match &args.action {
+        Action::Save { run } => {
+            for part in parts(&results, run)? {
+                baselines::save(&folder, &part.scenario, &part.identity, &part.samples)?;
+                println!("baseline of {} saved in {}", part.scenario, folder.join(&part.scenario).display());
+            }
+            Ok(Exit::Done)
+        }
+        Action::Check { run } => {
+            let mut worst = Exit::Done;
+            for part in parts(&results, run)? {
+                worst = worst.max(check(&folder, &part)?);
+            }
+            Ok(worst)
+        }
+    }
+}
+
+/// One scenario of a run.
+struct Part {
+    scenario: String,
+    identity: Identity,
+    samples: String,
+}
+
+fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
+    let header = Run::header(results, run)?;
+    let dir = results.join(run);
+    let read = |name: &str| fs::read_to_string(dir.join(name)).with_context(|| format!("reading {}; was the run finished?", dir.join(name).display()));
+    let summary: Summary = serde_json::from_str(&read("summary.json")?).with_context(|| format!("reading {}", dir.join("summary.json").display()))?;
+    let samples = baselines::by_scenario(&read("samples.csv")?);
+    let qemu = header.machine.get("qemu").and_then(|q| q.as_str()).unwrap_or_default().to_owned();
+    let mut parts = Vec::new();
+    for scenario in summary.scenarios {
+        for variant in &scenario.variants {
+            if variant.clock != Clock::Virtual || variant.outcome != "completed" {
+                return Err(Fault::usage(format!("{}/{} of run {run} ran in {} time and ended: {}; a baseline needs completed virtual-time boots", scenario.name, variant.name, variant.clock, variant.outcome)).into());
+            }
+        }
+        let identity = Identity { scenario: scenario.hash, qemu: qemu.clone(), kernels: kernels(&header) };
+        let samples = samples.get(&scenario.name).cloned().unwrap_or_default();
+        parts.push(Part { scenario: scenario.name, identity, samples });
+    }
+    Ok(parts)
+}
+
+fn kernels(header: &Header) -> std::collections::BTreeMap<String, [String; 3]> {
+    let name = |k: &crate::core::plan::KernelSpec| match &k.series {
+        Some(series) => format!("{}+{series}", k.source),
+        None => k.source.clone(),
+    };
+    header.kernels.iter().map(|k| (name(&k.spec), [k.source.clone(), k.key.clone(), k.modules.clone()])).collect()
+}
+
+fn check(folder: &Path, part: &Part) -> Result<Exit> {
+    let baseline = baselines::load(folder, &part.scenario)?;
+    let name = &part.scenario;
+    let other = baseline.identity.differs(&part.identity);
+    if !other.is_empty() {
+        println!("{name}: not comparable with the baseline: {}", other.join("; "));
+        return Ok(Exit::Inconclusive);
+    }
+    let differences = compare::samples(&baseline.samples, &part.samples).map_err(anyhow::Error::msg).context("comparing samples")?;
+    if differences.is_empty() {
+        println!("{name}: identical to the baseline, {} samples", part.samples.lines().count().saturating_sub(1));
+        return Ok(Exit::Done);
+    }
+    println!("{name}: {} samples differ from the baseline", differences.len());
+    for difference in differences.iter().take(20) {
+        println!("- {difference}");
+    }
+    Ok(Exit::Failed)
+}

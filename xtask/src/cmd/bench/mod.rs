@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask bench`: build, boot, judge, print, keep.
+
+mod progress;
+
+use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
+
+use anyhow::Result;
+use progress::Progress;
+
+use crate::{
+    core::{
+        boot::TrialResult,
+        fault::{Exit, Fault},
+        machine::RawBoot,
+        measure::{Ended, Options, Sink, measure},
+        plan::{Overrides, Trial, plan},
+        program::Finish,
+        report,
+        scenario::{Clock, Scenario},
+        summary::{self, summarise},
+    },
+    edge::{
+        cache::Cache,
+        host::{
+            fingerprint::Fingerprint,
+            install::{Wishes, ensure},
+        },
+        process::Stopped,
+        qemu::AccelChoice,
+        scenarios,
+        store::{Header, Run, SCHEMA, ScenarioRef},
+    },
+    rig::{Artifacts, ReadyKernel, Rig, checkout},
+};
+
+/// What is booted when nothing is named.
+const DEFAULT_SUITE: &[&str] = &["shutdown-2018"];
+/// How often a boot is made again when QEMU, not the guest, failed.
+const RETRIES: u32 = 2;
+
+/// Options of `bench`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Scenarios: names in scenarios/, or files. Default: shutdown-2018.
+    scenarios: Vec<String>,
+    /// The clock, instead of each scenario's own.
+    #[arg(long, value_enum)]
+    clock: Option<Clock>,
+    /// What runs the guest in wall time.
+    #[arg(long, value_enum, default_value = "auto")]
+    accel: AccelChoice,
+    /// Boots per variant, instead of each scenario's own number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeats: Option<u32>,
+    /// Boots side by side (virtual time only). Default: one a host CPU.
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Print one JSON document (summary.json) on stdout.
+    #[arg(long)]
+    json: bool,
+    /// Go on after a boot that failed.
+    #[arg(long)]
+    keep_going: bool,
+    /// Make what is missing of a stopped run (a folder's name in results/).
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "kernel", "kbuild"])]
+    resume: Option<String>,
+    /// Build everything, then print the plan and every QEMU command line.
+    #[arg(long, conflicts_with_all = ["json", "resume"])]
+    dry_run: bool,
+    /// Boot this bzImage instead of building kernels.
+    #[arg(long, value_name = "BZIMAGE", requires = "kbuild")]
+    kernel: Option<PathBuf>,
+    /// What modules for --kernel are built against.
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    kbuild: Option<PathBuf>,
+    /// Where runs are kept.
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Consent to installing missing packages.
+    #[arg(long)]
+    yes: bool,
+    /// Take QEMU from the distribution's backports where its own is older than 8.1.
+    #[arg(long)]
+    backports: bool,
+}
+
+/// What is to be run: new, or what an earlier run was.
+struct Job {
+    scenarios: Vec<Arc<Scenario>>,
+    given: Vec<String>,
+    plan: Vec<Trial>,
+    header: Option<Header>,
+    ready: ReadyKernel,
+}
+
+/// Runs a bench.
+pub fn run(args: &Args) -> Result<Exit> {
+    let root = checkout()?;
+    let results = args.results.clone().unwrap_or_else(|| root.join("results"));
+    let job = job(args, &root, &results)?;
+    let jobs = jobs(args, &job.plan)?;
+    ensure(Wishes { yes: args.yes, backports: args.backports })?;
+    let say = |line: &str| eprintln!("{line}");
+    let artifacts = Artifacts::provide(&root, Cache::open()?, &job.plan, &job.ready, &say)?;
+    let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Reboot, &say)?;
+    let host = serde_json::to_value(Fingerprint::take()?)?;
+    if args.dry_run {
+        return dry_run(&rig, &job.plan);
+    }
+    let run = match &job.header {
+        Some(header) => {
+            rig.same_as(header)?;
+            Run::resume(&results, &header.id, &job.plan)?
+        }
+        None => Run::create(&results, &header(args, &job, &rig, &host))?,
+    };
+    let id = run.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let missing: Vec<Trial> = job.plan.iter().filter(|t| !run.results.contains_key(&t.id)).cloned().collect();
+    let progress = Progress::new(job.plan.len(), job.plan.len() - missing.len());
+    let mut sink = Keep { run, progress };
+    let ended = measure(&missing, &rig, Options { jobs, keep_going: args.keep_going, retries: RETRIES }, &mut sink)?;
+    let Keep { mut run, progress } = sink;
+    drop(progress);
+    let summary = summarise(&id, host, &job.plan, &run.results);
+    run.finish(&summary)?;
+    let named: Vec<&Scenario> = job.scenarios.iter().map(AsRef::as_ref).collect();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&summary)?);
+    } else {
+        print!("{}", report::text(&summary, &named));
+    }
+    eprintln!("run {id} kept in {}", run.dir().display());
+    match ended {
+        Ended::Interrupted => {
+            eprintln!("stopped; go on with: cargo xtask bench --resume {id}");
+            Err(Stopped.into())
+        }
+        Ended::GaveUp => {
+            eprintln!("gave up at the first failed boot (--keep-going goes on); consoles are in {}", run.dir().join("console").display());
+            Ok(summary::exit(&summary))
+        }
+        Ended::Complete => Ok(summary::exit(&summary)),
+    }
+}
+
+/// Keeps each result, and shows the progress.
+struct Keep {
+    run: Run,
+    progress: Progress,
+}
+
+impl Sink for Keep {
+    fn started(&mut self, trial: &Trial) {
+        self.progress.started(trial);
+    }
+    fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
+        self.run.store(trial, raw, result)?;
+        self.progress.finished(trial, result);
+        Ok(())
+    }
+}
+
+fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result<Job> {
+    let header = args.resume.as_ref().map(|id| Run::header(results, id)).transpose()?;
+    let given: Vec<String> = match &header {
+        Some(header) => header.scenarios.iter().map(|s| s.given.clone()).collect(),
+        None if args.scenarios.is_empty() => DEFAULT_SUITE.iter().map(|s| (*s).to_owned()).collect(),
+        None => args.scenarios.clone(),
+    };
+    let known = scenarios::known(root)?;
+    let mut loaded: Vec<Arc<Scenario>> = Vec::new();
+    for name in &given {
+        let scenario = scenarios::load_with(root, name, &known)?;
+        if loaded.iter().any(|s| s.name == scenario.name) {
+            return Err(Fault::usage(format!("scenario {} is named twice", scenario.name)).into());
+        }
+        loaded.push(Arc::new(scenario));
+    }
+    if let Some(header) = &header {
+        for (scenario, was) in loaded.iter().zip(&header.scenarios) {
+            if scenario.hash != was.hash {
+                return Err(Fault::usage(format!("scenario {} has changed since run {} began; begin a new run", scenario.name, header.id)).into());
+            }
+        }
+    }
+    let (clock, repeats) = header.as_ref().map_or((args.clock, args.repeats), |h| (h.clock, h.repeats));
+    let ready = match &header {
+        Some(header) => header.ready_kernel.clone(),
+        None => args.kernel.clone().zip(args.kbuild.clone()),
+    };
+    Ok(Job { plan: plan(&loaded, Overrides { clock, repeats }), scenarios: loaded, given, header, ready })
+}
+
+/// Wall-clock trials run alone: beside another they would measure each other.
+fn jobs(args: &Args, plan: &[Trial]) -> Result<NonZeroUsize> {
+    let wall = plan.iter().any(|t| t.clock == Clock::Wall);
+    match args.jobs {
+        Some(jobs) if wall && jobs.get() > 1 => Err(Fault::usage("--jobs above 1 needs virtual time: wall-clock boots run alone").into()),
+        Some(jobs) => Ok(jobs),
+        None if wall => Ok(NonZeroUsize::MIN),
+        None => Ok(std::thread::available_parallelism()?),
+    }
+}
+
+fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header {
+    let begun = jiff::Timestamp::now();
+    Header {
+        schema: SCHEMA,
+        id: format!("{}-{:08x}", begun.strftime("%Y%m%dT%H%M%SZ"), begun.subsec_nanosecond() as u32 ^ std::process::id().rotate_left(16)),
+        begun: begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        command: std::env::args().skip(1).collect(),
+        clock: args.clock,
+        repeats: args.repeats,
+        scenarios: job.given.iter().zip(&job.scenarios).map(|(given, s)| ScenarioRef { given: given.clone(), hash: s.hash.clone() }).collect(),
+        ready_kernel: job.ready.clone(),
+        host: host.clone(),
+        machine: rig.machine(),
+        kernels: rig.artifacts().records(),
+    }
+}
+
+fn dry_run(rig: &Rig, plan: &[Trial]) -> Result<Exit> {
+    for trial in plan {
+        println!("# {}: {} time, kernel {}{}", trial.id, trial.clock, trial.kernel.source, trial.kernel.series.as_ref().map_or(String::new(), |s| format!(" with {s}")));
+        println!("{}", rig.by_hand(trial)?);
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what a machine left behind to what a boot means: outcome and times.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    console,
+    event::{self, BootLog, Mark, Stamp},
+    ideal::{self, Ideal},
+    machine::{End, RawBoot},
+    oracle,
+    plan::Trial,
+    scenario::Metric,
+    units::Nanos,
+};
+
+/// How a trial ended. A failure is an outcome, never a number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "why", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Everything was reported and the machine came back.
+    Completed,
+    /// The guest's kernel died.
+    Panic(String),
+    /// A deadline passed, or the kernel reported a lockup.
+    Hang(String),
+    /// The guest ended, but its record is missing, cut, doubled or contradicts itself.
+    LostResult(String),
+    /// The machine failed; nothing is known about the guest.
+    Infrastructure(String),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Completed => f.write_str("completed"),
+            Self::Panic(why) => write!(f, "panic: {why}"),
+            Self::Hang(why) => write!(f, "hang: {why}"),
+            Self::LostResult(why) => write!(f, "lost result: {why}"),
+            Self::Infrastructure(why) => write!(f, "infrastructure: {why}"),
+        }
+    }
+}
+
+/// The reboot and its parts; they add up to `total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebootSplit {
+    /// From PID 1's decision to the next PID 1; without the time that the rig itself took
+    /// to write its records.
+    pub total: Nanos,
+    /// PID 1 ends the other processes, syncs, unmounts.
+    pub user_space: Nanos,
+    /// The kernel from reboot(2) to device_shutdown().
+    pub kernel: Nanos,
+    /// device_shutdown().
+    pub device_shutdown: Nanos,
+    /// From the last mark (syscore shutdown) to the start of the next kernel's clock:
+    /// machine_restart(), firmware, unpacking of the kernel.
+    pub firmware: Nanos,
+    /// From the start of the next kernel's clock to PID 1.
+    pub next_boot: Nanos,
+}
+
+/// The numbers of one completed boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// Kernel start to PID 1.
+    pub boot: Nanos,
+    /// The driver's attach, if it was loaded.
+    pub probe: Option<Nanos>,
+    /// Its ideal; `None` where a probe never returned.
+    pub probe_ideal: Option<Ideal>,
+    /// device_shutdown().
+    pub device_shutdown: Nanos,
+    /// Its ideal; `None` where a device's shutdown never returned.
+    pub shutdown_ideal: Option<Ideal>,
+    /// The reboot.
+    pub reboot: RebootSplit,
+}
+
+/// What is known about one trial after it was run; stored as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// The trial's id.
+    pub id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The numbers, when completed.
+    pub times: Option<Times>,
+    /// The oracle's findings, when completed.
+    pub oracle: oracle::Verdict,
+    /// The first boot's log, when completed.
+    pub log: Option<BootLog>,
+}
+
+impl TrialResult {
+    /// The median-able value of `metric`, and its ideal where one is known.
+    pub fn metric(&self, metric: Metric) -> Option<(Nanos, Option<&Ideal>)> {
+        let times = self.times.as_ref()?;
+        Some(match metric {
+            Metric::Boot => (times.boot, None),
+            Metric::Probe => (times.probe?, times.probe_ideal.as_ref()),
+            Metric::DeviceShutdown => (times.device_shutdown, times.shutdown_ideal.as_ref()),
+            Metric::Reboot => (times.reboot.total, None),
+        })
+    }
+}
+
+/// Interprets what `trial`'s machine left behind. Never fails: whatever is wrong becomes
+/// the outcome.
+pub fn interpret(trial: &Trial, raw: &RawBoot) -> TrialResult {
+    let failed = |outcome| TrialResult { id: trial.id.clone(), outcome, times: None, oracle: oracle::Verdict::default(), log: None };
+    if let Some(outcome) = bad_end(raw) {
+        return failed(outcome);
+    }
+    let boots = match event::decode(&raw.channel) {
+        Ok(boots) => boots,
+        Err(lost) => return failed(Outcome::LostResult(lost.to_string())),
+    };
+    let times = match times(trial, &boots) {
+        Ok(times) => times,
+        Err(why) => return failed(Outcome::LostResult(why)),
+    };
+    let splats = console::splats(&raw.console);
+    TrialResult {
+        id: trial.id.clone(),
+        outcome: Outcome::Completed,
+        times: Some(times),
+        oracle: oracle::judge(&trial.scenario, trial.variant(), &boots, &splats),
+        log: boots.into_iter().next(),
+    }
+}
+
+fn bad_end(raw: &RawBoot) -> Option<Outcome> {
+    // A panic explains whatever came after it, however the machine then ended.
+    let panic = console::panic_line(&raw.console);
+    Some(match (&raw.end, panic) {
+        (End::Machine(why), _) => Outcome::Infrastructure(why.clone()),
+        (_, Some(line)) => Outcome::Panic(line),
+        (End::Finished, None) => return None,
+        (End::Early(why), None) => Outcome::LostResult(told(why, &raw.channel)),
+        (End::Splat(line), None) => Outcome::Hang(line.clone()),
+        (End::Deadline(why), None) => Outcome::Hang(told(why, &raw.channel)),
+    })
+}
+
+/// `why`, with what PID 1 said it could not do, if its record is whole.
+fn told(why: &str, channel: &[u8]) -> String {
+    let boots = event::decode(channel).unwrap_or_default();
+    let errors = boots.iter().flat_map(|b| &b.errors).map(|(what, errno)| format!("; PID 1: {what} (errno {errno})"));
+    std::iter::once(why.to_owned()).chain(errors).collect()
+}
+
+/// # Errors
+/// Says which part of the record is missing.
+fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
+    let [first, second] = boots else {
+        return Err(format!("{} boots were reported, not 2", boots.len()));
+    };
+    let mark = |mark: Mark| first.marks.get(&mark).copied().ok_or_else(|| format!("the guest rebooted without the mark {mark:?}"));
+    let (begin, end, dump_end) = (mark(Mark::ShutdownBegin)?, mark(Mark::ShutdownEnd)?, mark(Mark::DumpEnd)?);
+    let leave = first.leave.ok_or("the guest rebooted before PID 1 asked it to")?;
+    let enter = first.enter.ok_or("the guest rebooted before PID 1 called reboot(2)")?;
+    let (_, khz) = first.config.ok_or("the kernel side did not say its clock's frequency")?;
+    for (earlier, later, what) in [(leave, enter, "enter"), (enter, begin, "shutdown_begin"), (begin, end, "shutdown_end"), (end, dump_end, "dump_end")] {
+        if later.tsc < earlier.tsc || later.mono < earlier.mono {
+            return Err(format!("the guest's clocks ran backwards before {what}"));
+        }
+    }
+    let probe = match (first.marks.get(&Mark::AttachBegin), first.marks.get(&Mark::AttachEnd)) {
+        (Some(from), Some(to)) => Some(to.mono - from.mono),
+        (None, _) => None,
+        (Some(_), None) => return Err("the driver's attach began and never ended".into()),
+    };
+    let known = trial.scenario.devices.len();
+    if let Some(event) = first.callbacks.iter().find(|e| e.device >= known) {
+        return Err(format!("an event names device {}, the scenario has {known}", event.device));
+    }
+    Ok(Times {
+        boot: first.hello.mono,
+        probe,
+        probe_ideal: probe.and_then(|_| ideal::probe(&trial.scenario, first)),
+        device_shutdown: end.mono - begin.mono,
+        shutdown_ideal: ideal::shutdown(&trial.scenario, trial.variant(), first),
+        reboot: reboot([leave, enter, begin, end, dump_end], second.hello, khz)?,
+    })
+}
+
+/// Splits a reboot by the time stamp counter, the one clock that runs on across a reset.
+/// Under KVM the counter starts anew; then what lies between the last mark and the reset
+/// is not seen.
+fn reboot([leave, enter, begin, end, dump_end]: [Stamp; 5], next: Stamp, khz: u64) -> Result<RebootSplit, String> {
+    if khz == 0 {
+        return Err("the guest says that its clock stands still".into());
+    }
+    let nanos = |ticks: u64| Nanos((u128::from(ticks) * 1_000_000 / u128::from(khz)).try_into().unwrap_or(u64::MAX));
+    let reset = if next.tsc >= dump_end.tsc { dump_end.tsc } else { 0 };
+    let firmware = nanos(next.tsc - reset) - next.mono;
+    let parts = RebootSplit {
+        total: Nanos(0),
+        user_space: nanos(enter.tsc - leave.tsc),
+        kernel: nanos(begin.tsc - enter.tsc),
+        device_shutdown: nanos(end.tsc - begin.tsc),
+        firmware,
+        next_boot: next.mono,
+    };
+    let total = parts.user_space + parts.kernel + parts.device_shutdown + parts.firmware + parts.next_boot;
+    Ok(RebootSplit { total, ..parts })
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compares a run with a baseline. Virtual time only: there equal means identical.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// What must be the same for two virtual-time results to be comparable at all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// The scenario's hash.
+    pub scenario: String,
+    /// QEMU's version.
+    pub qemu: String,
+    /// Kernel as asked for (`6.1`, `6.1+parallel-shutdown`) -> the source used, and the
+    /// keys of the kernel and its modules.
+    pub kernels: BTreeMap<String, [String; 3]>,
+}
+
+impl Identity {
+    /// What differs, in words; empty: comparable.
+    pub fn differs(&self, other: &Self) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.scenario != other.scenario {
+            out.push("the scenario has changed".into());
+        }
+        if self.qemu != other.qemu {
+            out.push(format!("QEMU {} instead of {}", other.qemu, self.qemu));
+        }
+        for (name, [source, kernel, modules]) in &self.kernels {
+            match other.kernels.get(name) {
+                None => out.push(format!("kernel {name} was not booted")),
+                Some([s, _, _]) if s != source => out.push(format!("kernel {name} from {s} instead of {source}")),
+                Some([_, k, _]) if k != kernel => out.push(format!("kernel {name} was built otherwise (compiler, configuration or patches)")),
+                Some([_, _, m]) if m != modules => out.push(format!("the guest modules for kernel {name} differ")),
+                Some(_) => {}
+            }
+        }
+        for name in other.kernels.keys().filter(|n| !self.kernels.contains_key(*n)) {
+            out.push(format!("kernel {name} is not in the baseline"));
+        }
+        out
+    }
+}
+
+/// One sample that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The row without its value: `shutdown-2018,serial,0,virtual,device_shutdown,ns`.
+    pub what: String,
+    /// In the baseline; `None`: it was not there.
+    pub before: Option<u64>,
+    /// In the run; `None`: it is not there.
+    pub after: Option<u64>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |v: Option<u64>| v.map_or("nothing".to_owned(), |v| v.to_string());
+        write!(f, "{}: {} in the baseline, {} now", self.what, show(self.before), show(self.after))?;
+        if let (Some(before @ 1..), Some(after)) = (self.before, self.after) {
+            write!(f, " ({:+.4} %)", (after as f64 / before as f64 - 1.0) * 100.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// Every sample that differs between two samples.csv.
+///
+/// # Errors
+/// Names the first row that is no sample.
+pub fn samples(before: &str, after: &str) -> Result<Vec<Difference>, String> {
+    let (before, after) = (rows(before)?, rows(after)?);
+    let mut out = Vec::new();
+    for (what, value) in &before {
+        let now = after.get(what).copied();
+        if now != Some(*value) {
+            out.push(Difference { what: (*what).to_owned(), before: Some(*value), after: now });
+        }
+    }
+    for (what, value) in after.iter().filter(|(w, _)| !before.contains_key(*w)) {
+        out.push(Difference { what: (*what).to_owned(), before: None, after: Some(*value) });
+    }
+    Ok(out)
+}
+
+fn rows(csv: &str) -> Result<BTreeMap<&str, u64>, String> {
+    let mut rows = BTreeMap::new();
+    for (number, line) in csv.lines().enumerate().skip(1) {
+        let wrong = || format!("line {}: `{}` is no sample", number + 1, line.escape_debug());
+        let (what, value) = line.rsplit_once(',').ok_or_else(wrong)?;
+        if rows.insert(what, value.parse().map_err(|_| wrong())?).is_some() {
+            return Err(format!("line {}: {what} is there twice", number + 1));
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "scenario,variant,repeat,clock,metric,unit,value\n";
+
+    #[test]
+    fn names_every_change_and_only_those() {
+        let a = format!("{HEAD}s,v,0,virtual,boot,ns,10\ns,v,0,virtual,probe,ns,5\n");
+        let b = format!("{HEAD}s,v,0,virtual,boot,ns,11\ns,v,0,virtual,reboot,ns,7\n");
+        assert_eq!(samples(&a, &a), Ok(vec![]));
+        let text: Vec<_> = samples(&a, &b).unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            text,
+            [
+                "s,v,0,virtual,boot,ns: 10 in the baseline, 11 now (+10.0000 %)",
+                "s,v,0,virtual,probe,ns: 5 in the baseline, nothing now",
+                "s,v,0,virtual,reboot,ns: nothing in the baseline, 7 now",
+            ]
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_no_sample() {
+        for bad in ["x", "a,b", "s,v,0,virtual,boot,ns,-1", "s,1\ns,1"] {
+            assert!(samples(&format!("{HEAD}{bad}\n"), HEAD).is_err(), "{bad}");
+        }
+    }
+}

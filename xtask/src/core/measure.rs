@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Drives a plan over a machine, hands each result on as it comes, and knows when to stop.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+};
+
+use super::{
+    boot::{self, Outcome, TrialResult},
+    machine::{Interrupted, Machine, RawBoot},
+    plan::Trial,
+};
+
+/// Receives results as they come; called from one thread, in order of completion.
+pub trait Sink {
+    /// `trial` starts now.
+    fn started(&mut self, trial: &Trial);
+    /// `trial` is over: store it before returning.
+    ///
+    /// # Errors
+    /// What could not be stored; measuring stops.
+    fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> anyhow::Result<()>;
+}
+
+/// How to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Trials side by side; more than one only in virtual time.
+    pub jobs: NonZeroUsize,
+    /// Go on after a trial that failed.
+    pub keep_going: bool,
+    /// How often a trial is made again when the machine, not the guest, failed.
+    pub retries: u32,
+}
+
+/// How measuring ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every trial was made.
+    Complete,
+    /// A trial failed and `keep_going` was off; some were not made.
+    GaveUp,
+    /// The user asked to stop.
+    Interrupted,
+}
+
+enum Message<'a> {
+    Started(&'a Trial),
+    Finished(&'a Trial, RawBoot, Box<TrialResult>),
+    Interrupted,
+}
+
+/// Makes every trial of `plan`. Which thread runs which trial, and when, changes no digit
+/// of a virtual-time result.
+///
+/// # Errors
+/// Only what `sink` returned.
+pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &mut dyn Sink) -> anyhow::Result<Ended> {
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let (send, receive) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let send_slot = Mutex::new(send);
+        for _ in 0..options.jobs.get().min(plan.len()) {
+            let send = send_slot.lock().expect("no holder panics").clone();
+            let (next, stop) = (&next, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let Some(trial) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    let _ = send.send(Message::Started(trial));
+                    let message = match boot_until_known(trial, machine, options.retries) {
+                        Ok((raw, result)) => Message::Finished(trial, raw, Box::new(result)),
+                        Err(Interrupted) => Message::Interrupted,
+                    };
+                    if send.send(message).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send_slot);
+        let mut ended = Ended::Complete;
+        for message in &receive {
+            match message {
+                Message::Started(trial) => sink.started(trial),
+                Message::Interrupted => {
+                    ended = Ended::Interrupted;
+                    stop.store(true, Ordering::Relaxed);
+                }
+                Message::Finished(trial, raw, result) => {
+                    if let Err(error) = sink.finished(trial, &raw, &result) {
+                        stop.store(true, Ordering::Relaxed);
+                        return Err(error);
+                    }
+                    if result.outcome != Outcome::Completed && !options.keep_going {
+                        stop.store(true, Ordering::Relaxed);
+                        if ended == Ended::Complete {
+                            ended = Ended::GaveUp;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(ended)
+    })
+}
+
+fn boot_until_known(trial: &Trial, machine: &dyn Machine, retries: u32) -> Result<(RawBoot, TrialResult), Interrupted> {
+    let mut left = retries;
+    loop {
+        let raw = machine.boot(trial)?;
+        let result = boot::interpret(trial, &raw);
+        if !matches!(result.outcome, Outcome::Infrastructure(_)) || left == 0 {
+            return Ok((raw, result));
+        }
+        left -= 1;
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether a boot was *correct*, judged from its events: the stopwatch's conscience.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    event::{BootLog, Callback, CallbackEvent, Mark},
+    scenario::{Order, Scenario, Variant},
+    units::Nanos,
+};
+
+/// What the oracle found for one boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// How many single facts were checked.
+    pub checked: u64,
+    /// What did not hold.
+    pub violations: Vec<Violation>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// Which rule.
+    pub rule: Rule,
+    /// What was seen, naming the devices.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule.name(), self.what)
+    }
+}
+
+/// The rules, in the order in which they are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Every device with a profile is probed once, successfully.
+    Bound,
+    /// Every bound device is shut down exactly once, and that call returns.
+    ShutDownOnce,
+    /// Children end before their parents begin.
+    ChildrenFirst,
+    /// Serial means that no two callbacks overlap.
+    NoOverlap,
+    /// Devices that share a lock never hold it at once.
+    LockHeldAlone,
+    /// Callbacks lie within device_shutdown().
+    InsideWindow,
+    /// No device was hurried: each callback lasts as long as its profile asks.
+    DelayRespected,
+    /// No oops, warning or lockup on the console.
+    NoSplat,
+    /// The machine did reboot.
+    Rebooted,
+    /// PID 1 could do everything that it was told.
+    Pid1,
+}
+
+impl Rule {
+    /// The rule's name as printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bound => "bound",
+            Self::ShutDownOnce => "shut down once",
+            Self::ChildrenFirst => "children first",
+            Self::NoOverlap => "no overlap",
+            Self::LockHeldAlone => "lock held alone",
+            Self::InsideWindow => "inside window",
+            Self::DelayRespected => "delay respected",
+            Self::NoSplat => "no splat",
+            Self::Rebooted => "rebooted",
+            Self::Pid1 => "PID 1",
+        }
+    }
+}
+
+/// Judges one boot cycle: its log, the logs after it, and the console's splats.
+pub fn judge(scenario: &Scenario, variant: &Variant, boots: &[BootLog], splats: &[String]) -> Verdict {
+    let mut judge = Judge { scenario, variant, verdict: Verdict::default() };
+    judge.console(splats);
+    judge.rebooted(boots);
+    if let Some(first) = boots.first() {
+        judge.pid1(boots);
+        judge.bound(first);
+        let shutdowns = judge.shut_down_once(first);
+        judge.children_first(&shutdowns);
+        judge.no_overlap(&shutdowns);
+        judge.locks(&shutdowns);
+        judge.inside_window(first, &shutdowns);
+        judge.delays(first);
+    }
+    judge.verdict
+}
+
+struct Judge<'a> {
+    scenario: &'a Scenario,
+    variant: &'a Variant,
+    verdict: Verdict,
+}
+
+/// A shutdown that began and ended: device, begin, locked, end.
+#[derive(Clone, Copy)]
+struct Span {
+    device: usize,
+    begin: Nanos,
+    locked: Nanos,
+    end: Nanos,
+}
+
+impl Judge<'_> {
+    fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
+        self.verdict.checked += 1;
+        if !holds {
+            self.verdict.violations.push(Violation { rule, what: what() });
+        }
+    }
+
+    fn name(&self, device: usize) -> String {
+        self.scenario.devices.get(device).map_or_else(|| format!("device {device} (not in the scenario)"), |d| d.name.clone())
+    }
+
+    fn console(&mut self, splats: &[String]) {
+        self.check(Rule::NoSplat, splats.is_empty(), || splats.join("; "));
+    }
+
+    fn rebooted(&mut self, boots: &[BootLog]) {
+        self.check(Rule::Rebooted, boots.len() == 2, || format!("{} boots were seen, not 2", boots.len()));
+    }
+
+    fn pid1(&mut self, boots: &[BootLog]) {
+        let errors: Vec<_> = boots.iter().flat_map(|b| &b.errors).map(|(what, errno)| format!("{what} (errno {errno})")).collect();
+        self.check(Rule::Pid1, errors.is_empty(), || errors.join("; "));
+    }
+
+    fn events<'e>(&self, log: &'e BootLog, callback: Callback) -> Vec<Vec<&'e CallbackEvent>> {
+        let mut by_device = vec![Vec::new(); self.scenario.devices.len()];
+        for event in log.callbacks.iter().filter(|e| e.callback == callback) {
+            if let Some(list) = by_device.get_mut(event.device) {
+                list.push(event);
+            }
+        }
+        by_device
+    }
+
+    fn bound(&mut self, log: &BootLog) {
+        for (device, probes) in self.events(log, Callback::Probe).iter().enumerate() {
+            if self.scenario.profile(self.variant, device).is_none() {
+                continue;
+            }
+            let name = self.name(device);
+            let good = matches!(probes[..], [p] if p.end.is_some() && p.ret == 0);
+            self.check(Rule::Bound, good, || match probes[..] {
+                [] => format!("{name} was never probed"),
+                [p] if p.end.is_none() => format!("{name}'s probe never returned"),
+                [p] => format!("{name}'s probe failed with {}", p.ret),
+                _ => format!("{name} was probed {} times", probes.len()),
+            });
+        }
+    }
+
+    fn shut_down_once(&mut self, log: &BootLog) -> Vec<Span> {
+        let probes = self.events(log, Callback::Probe);
+        let shutdowns = self.events(log, Callback::Shutdown);
+        let mut spans = Vec::new();
+        for (device, calls) in shutdowns.iter().enumerate() {
+            let bound = probes[device].iter().any(|p| p.ret == 0);
+            let name = self.name(device);
+            let expected = usize::from(bound);
+            self.check(Rule::ShutDownOnce, calls.len() == expected, || {
+                format!("{name} was shut down {} times, expected {expected}", calls.len())
+            });
+            for call in calls {
+                match call.end {
+                    Some(end) => spans.push(Span { device, begin: call.begin, locked: call.locked, end }),
+                    None => self.check(Rule::ShutDownOnce, false, || format!("{name}'s shutdown never returned")),
+                }
+            }
+        }
+        spans.sort_by_key(|s| (s.begin, s.end, s.device));
+        spans
+    }
+
+    fn children_first(&mut self, spans: &[Span]) {
+        let mut begin_of = vec![None; self.scenario.devices.len()];
+        for span in spans {
+            begin_of[span.device].get_or_insert(span.begin);
+        }
+        for span in spans {
+            let mut above = self.scenario.devices[span.device].parent;
+            while let Some(parent) = above {
+                if let Some(begin) = begin_of[parent] {
+                    let (child, parent_name) = (self.name(span.device), self.name(parent));
+                    self.check(Rule::ChildrenFirst, span.end <= begin, || {
+                        format!("{parent_name} began at {} while its child {child} ended at {}", begin.0, span.end.0)
+                    });
+                    // What is above that parent is checked against it in its own turn.
+                    break;
+                }
+                above = self.scenario.devices[parent].parent;
+            }
+        }
+    }
+
+    fn no_overlap(&mut self, spans: &[Span]) {
+        if self.variant.order != Order::Serial {
+            return;
+        }
+        for pair in spans.windows(2) {
+            let names = (self.name(pair[0].device), self.name(pair[1].device));
+            self.check(Rule::NoOverlap, pair[0].end <= pair[1].begin, || {
+                format!("{} began at {} before {} ended at {}", names.1, pair[1].begin.0, names.0, pair[0].end.0)
+            });
+        }
+    }
+
+    fn locks(&mut self, spans: &[Span]) {
+        let mut held: Vec<(String, Span)> = spans
+            .iter()
+            .filter_map(|s| Some((self.scenario.profile(self.variant, s.device)?.lock.clone()?, *s)))
+            .collect();
+        held.sort_by(|a, b| (&a.0, a.1.locked, a.1.end).cmp(&(&b.0, b.1.locked, b.1.end)));
+        for pair in held.windows(2).filter(|p| p[0].0 == p[1].0) {
+            let names = (self.name(pair[0].1.device), self.name(pair[1].1.device));
+            self.check(Rule::LockHeldAlone, pair[0].1.end <= pair[1].1.locked, || {
+                format!("{} and {} held {} at once", names.0, names.1, pair[0].0)
+            });
+        }
+    }
+
+    fn inside_window(&mut self, log: &BootLog, spans: &[Span]) {
+        let (Some(begin), Some(end)) = (log.marks.get(&Mark::ShutdownBegin), log.marks.get(&Mark::ShutdownEnd)) else {
+            return;
+        };
+        for span in spans {
+            let name = self.name(span.device);
+            self.check(Rule::InsideWindow, span.begin >= begin.mono && span.end <= end.mono, || {
+                format!("{name} ran from {} to {}, device_shutdown from {} to {}", span.begin.0, span.end.0, begin.mono.0, end.mono.0)
+            });
+        }
+    }
+
+    fn delays(&mut self, log: &BootLog) {
+        for event in &log.callbacks {
+            let (Some(end), true) = (event.end, event.device < self.scenario.devices.len()) else { continue };
+            let Some(profile) = self.scenario.profile(self.variant, event.device) else { continue };
+            let steps = match event.callback {
+                Callback::Probe => &profile.probe,
+                Callback::Shutdown => &profile.shutdown,
+                Callback::Remove => &profile.remove,
+            };
+            let asked: Nanos = steps.iter().map(|s| s.nominal()).sum();
+            let granted = end - event.locked;
+            let name = self.name(event.device);
+            self.check(Rule::DelayRespected, granted >= asked, || {
+                format!("{name}'s {:?} took {granted}, its profile asks for {asked}", event.callback)
+            });
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a guest is told: the files under `/bootrig` of its initramfs (docs/protocol.md).
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use super::{
+    plan::Trial,
+    scenario::{Profile, Step},
+};
+
+/// The kernel side's own records besides callbacks: marks, configuration.
+const OTHER_RECORDS: usize = 64;
+
+/// What PID 1 does after it has loaded the modules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// Reboot, report from the second boot, end the machine.
+    Reboot,
+    /// Give the user a console.
+    Shell,
+}
+
+/// The files for `trial`, by path. `paths` gives each device's place on the bus, by index.
+pub fn files(trial: &Trial, paths: &[String], finish: Finish) -> BTreeMap<String, Vec<u8>> {
+    let end = match finish {
+        Finish::Reboot => "reboot",
+        Finish::Shell => "shell",
+    };
+    let plan = format!("bootrig-plan 1\nload marks\nload dummy_pci\nflush\n{end}\n");
+    // Probe, shutdown and remove of each device.
+    let records = 3 * trial.scenario.devices.len() + OTHER_RECORDS;
+    BTreeMap::from([
+        ("bootrig/plan".to_owned(), plan.into_bytes()),
+        ("bootrig/marks.params".to_owned(), format!("records={records}\n").into_bytes()),
+        ("bootrig/dummy_pci.params".to_owned(), device_table(trial, paths).into_bytes()),
+    ])
+}
+
+/// The parameters of `dummy_pci`: profiles, then the devices that use them.
+fn device_table(trial: &Trial, paths: &[String]) -> String {
+    let (scenario, variant) = (&trial.scenario, trial.variant());
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut locks: BTreeMap<&str, usize> = BTreeMap::new();
+    let (mut profiles, mut devices) = (String::new(), String::new());
+    for (index, path) in paths.iter().enumerate() {
+        let Some(profile) = scenario.profile(variant, index) else { continue };
+        let next = numbers.len();
+        let number = *numbers.entry(&profile.name).or_insert_with(|| {
+            let _ = writeln!(profiles, "profile={next}:{}", profile_value(profile, &mut locks));
+            next
+        });
+        let _ = writeln!(devices, "dev={index}:{path}:{number}");
+    }
+    profiles + &devices
+}
+
+fn profile_value<'a>(profile: &'a Profile, locks: &mut BTreeMap<&'a str, usize>) -> String {
+    let lock = profile.lock.as_deref().map(|name| {
+        let next = locks.len();
+        *locks.entry(name).or_insert(next)
+    });
+    let lock = lock.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    format!("{}:{}:{}:{lock}", steps(&profile.probe), steps(&profile.shutdown), steps(&profile.remove))
+}
+
+fn steps(steps: &[Step]) -> String {
+    if steps.is_empty() {
+        return "-".into();
+    }
+    let words = steps.iter().map(|step| match step {
+        Step::Sleep(d) => format!("s{}", d.0),
+        Step::Wait(d) => format!("w{}", d.0),
+        Step::Poll { total, every } => format!("p{}/{}", total.0, every.0),
+        Step::Busy(d) => format!("b{}", d.0),
+    });
+    words.collect::<Vec<_>>().join("+")
+}

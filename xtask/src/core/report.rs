@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run's summary as text for people: Markdown tables, which read well on a terminal too.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+
+use super::{
+    ideal::Bound,
+    scenario::{Metric, Scenario},
+    summary::{MetricSummary, ScenarioSummary, Summary, VariantSummary},
+    units::Nanos,
+};
+
+/// The report of a whole run. `scenarios` are those that the summary was made from.
+pub fn text(summary: &Summary, scenarios: &[&Scenario]) -> String {
+    let mut out = String::new();
+    for part in &summary.scenarios {
+        if let Some(scenario) = scenarios.iter().find(|s| s.name == part.name) {
+            scenario_text(&mut out, scenario, part);
+        }
+    }
+    out
+}
+
+fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) {
+    let clock = part.variants.first().map_or(scenario.clock, |v| v.clock);
+    let machine = &scenario.machine;
+    let _ = writeln!(
+        out,
+        "## {}: kernel {}, {clock} time, {} CPUs, {} devices\n",
+        part.name,
+        scenario.kernel,
+        machine.cpus,
+        scenario.devices.len()
+    );
+    for metric in &scenario.metrics {
+        if part.variants.iter().any(|v| v.metrics.contains_key(metric.name())) {
+            let _ = writeln!(out, "### {}\n\n{}\n", metric.name(), metric_table(scenario, part, *metric));
+        }
+    }
+    if scenario.metrics.contains(&Metric::DeviceShutdown) {
+        let _ = writeln!(out, "### device_shutdown by device\n\n{}\n", device_table(scenario, part));
+    }
+    failures(out, part);
+    if !part.expectations.is_empty() {
+        let _ = writeln!(out, "### expectations\n\n{}\n", expectation_table(part));
+    }
+    oracle(out, part);
+}
+
+fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header(header.iter().copied());
+    for row in rows {
+        table.add_row(row);
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_cell_alignment(if index == 0 { CellAlignment::Left } else { CellAlignment::Right });
+    }
+    table
+}
+
+fn theirs(scenario: &Scenario, variant: &str, metric: Metric) -> Option<Nanos> {
+    scenario.reference.as_ref()?.values.iter().find(|v| v.0 == variant && v.1 == metric).map(|v| v.2)
+}
+
+fn or_dash<T: std::fmt::Display>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".into(), |v| v.to_string())
+}
+
+fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> Table {
+    let value = |v: &VariantSummary| v.metrics.get(metric.name()).cloned();
+    if metric == Metric::Reboot {
+        return reboot_table(part);
+    }
+    let reference = scenario.variants.iter().any(|v| theirs(scenario, &v.name, metric).is_some());
+    let ideal = part.variants.iter().any(|v| value(v).is_some_and(|m| m.ideal.is_some()));
+    let mut header = vec!["variant"];
+    header.extend(reference.then_some("theirs"));
+    header.push("ours");
+    header.extend(ideal.then_some(["ideal", "efficiency", "bound by"]).into_iter().flatten());
+    let rows = part.variants.iter().map(|variant| {
+        let measured = value(variant);
+        let mut row = vec![variant.name.clone()];
+        if reference {
+            row.push(or_dash(theirs(scenario, &variant.name, metric)));
+        }
+        row.push(or_dash(measured.as_ref().map(|m| Nanos(m.median))));
+        if ideal {
+            row.extend(ideal_cells(measured.as_ref()));
+        }
+        row
+    });
+    table(&header, rows.collect())
+}
+
+fn ideal_cells(measured: Option<&MetricSummary>) -> [String; 3] {
+    let bound = measured.and_then(|m| m.bound.as_ref()).map(|b| match b {
+        Bound::Sum => "sum of all".to_owned(),
+        Bound::Path(devices) => devices.join(" > "),
+        Bound::Lock(lock) => format!("lock {lock}"),
+    });
+    [
+        or_dash(measured.and_then(|m| m.ideal).map(Nanos)),
+        or_dash(measured.and_then(|m| m.efficiency).map(|e| format!("{:.1} %", e * 100.0))),
+        or_dash(bound),
+    ]
+}
+
+fn reboot_table(part: &ScenarioSummary) -> Table {
+    let columns = ["reboot", "reboot/user_space", "reboot/kernel", "reboot/device_shutdown", "reboot/firmware", "reboot/next_boot"];
+    let header = ["variant", "reboot", "user space", "kernel", "device_shutdown", "firmware", "next boot"];
+    let rows = part.variants.iter().map(|v| {
+        let cells = columns.iter().map(|c| or_dash(v.metrics.get(*c).map(|m| Nanos(m.median))));
+        std::iter::once(v.name.clone()).chain(cells).collect()
+    });
+    table(&header, rows.collect())
+}
+
+/// Devices by group (`ixgbe.0` .. `ixgbe.3` are `ixgbe`): the slowest of each, by variant.
+fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> Table {
+    let mut groups: Vec<(&str, u32)> = Vec::new();
+    for device in scenario.devices.iter().filter(|d| d.profile.is_some()) {
+        let name = group(&device.name);
+        match groups.iter_mut().find(|g| g.0 == name) {
+            Some(found) => found.1 += 1,
+            None => groups.push((name, 1)),
+        }
+    }
+    let known: BTreeMap<&str, Nanos> =
+        scenario.reference.iter().flat_map(|r| &r.devices).map(|d| (d.0.as_str(), d.1)).collect();
+    let mut header = vec!["device", "count"];
+    header.extend((!known.is_empty()).then_some("theirs, serial"));
+    header.extend(part.variants.iter().map(|v| v.name.as_str()));
+    let rows = groups.into_iter().map(|(name, count)| {
+        let mut row = vec![name.to_owned(), count.to_string()];
+        if !known.is_empty() {
+            row.push(or_dash(known.get(name)));
+        }
+        row.extend(part.variants.iter().map(|v| or_dash(slowest(v, name).map(Nanos))));
+        row
+    });
+    table(&header, rows.collect())
+}
+
+/// A device's name without its `.N`.
+pub fn group(device: &str) -> &str {
+    match device.rsplit_once('.') {
+        Some((name, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => device,
+    }
+}
+
+fn slowest(variant: &VariantSummary, name: &str) -> Option<u64> {
+    let devices = variant.metrics.iter().filter_map(|(m, s)| Some((m.strip_prefix("device_shutdown/")?, s)));
+    devices.filter(|(d, _)| group(d) == name).map(|(_, s)| s.median).max()
+}
+
+fn failures(out: &mut String, part: &ScenarioSummary) {
+    for variant in part.variants.iter().filter(|v| v.outcome != "completed") {
+        let _ = writeln!(out, "- {}/{}: {}", part.name, variant.name, variant.outcome);
+    }
+    if part.variants.iter().any(|v| v.outcome != "completed") {
+        out.push('\n');
+    }
+}
+
+fn expectation_table(part: &ScenarioSummary) -> Table {
+    let rows = part.expectations.iter().map(|e| {
+        let ok = match e.ok {
+            Some(true) => "ok",
+            Some(false) => "MISSED",
+            None => "no value",
+        };
+        vec![e.what.clone(), e.want.clone(), e.got.clone(), ok.to_owned()]
+    });
+    table(&["what", "want", "got", ""], rows.collect())
+}
+
+fn oracle(out: &mut String, part: &ScenarioSummary) {
+    let checked: u64 = part.variants.iter().map(|v| v.oracle.checked).sum();
+    let violations: Vec<_> = part.variants.iter().flat_map(|v| &v.oracle.violations).collect();
+    let _ = writeln!(out, "oracle: {checked} facts checked, {} violations", violations.len());
+    for violation in violations.iter().take(20) {
+        let _ = writeln!(out, "- {violation}");
+    }
+    if violations.len() > 20 {
+        let _ = writeln!(out, "- and {} more, all in summary.json", violations.len() - 20);
+    }
+    out.push('\n');
+}

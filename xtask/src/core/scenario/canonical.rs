@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A scenario's one canonical form: its hash, and a self-contained file.
+
+use super::{
+    Expectation, NodeKind, Profile, Scenario, Step, Target,
+    raw::{self, Duration, Name, Named, Of, PciId, Prose, Share, Size},
+};
+
+/// Hash over what a scenario means: neither comments, nor the order of keys, nor the way
+/// the tree and the durations are written, nor texts for people change it. The order of
+/// devices and of variants does: it decides numbers in the guest and the order of boots.
+pub(super) fn hash(scenario: &Scenario) -> String {
+    let mut meaning = scenario.clone();
+    let silent = String::new;
+    meaning.about = silent();
+    meaning.hash = silent();
+    if let Some(r) = &mut meaning.reference {
+        r.source = silent();
+        r.values.sort();
+        r.devices.sort();
+    }
+    for profile in meaning.profiles.values_mut() {
+        profile.about = silent();
+        profile.source = silent();
+    }
+    let text = serde_json::to_string(&meaning).expect("plain data with text keys is JSON");
+    blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
+/// A file that says the same as `scenario` and needs no profiles.yaml: each device on its
+/// own with its `parent`, everything optional spelled out.
+pub fn to_yaml(scenario: &Scenario) -> String {
+    let body = serde_yaml::to_string(&raw(scenario)).expect("plain data with text keys is YAML");
+    format!("# SPDX-License-Identifier: MIT OR Apache-2.0\n{body}")
+}
+
+fn raw(s: &Scenario) -> raw::Scenario {
+    raw::Scenario {
+        about: Prose(s.about.clone()),
+        kernel: Name(s.kernel.clone()),
+        clock: Some(s.clock),
+        repeats: Some(s.repeats),
+        timeout: Some(Duration(s.timeout.exact())),
+        machine: raw::Machine {
+            kind: Some(s.machine.kind),
+            cpus: s.machine.cpus,
+            memory: Size(s.machine.memory.to_string()),
+        },
+        devices: s.devices.iter().map(|d| device(s, d)).collect(),
+        profiles: Named(
+            s.profiles
+                .iter()
+                .map(|(name, p)| (name.clone(), profile(p)))
+                .collect(),
+        ),
+        variants: Named(
+            s.variants
+                .iter()
+                .map(|v| {
+                    let swap = v
+                        .swap
+                        .iter()
+                        .map(|(a, b)| (a.clone(), Name(b.clone())))
+                        .collect();
+                    let variant = raw::Variant {
+                        series: v.series.clone().map(Name),
+                        cmdline: v.cmdline.clone(),
+                        order: v.order,
+                        swap: Named(swap),
+                    };
+                    (v.name.clone(), variant)
+                })
+                .collect(),
+        ),
+        measure: s.metrics.clone(),
+        reference: s.reference.as_ref().map(reference),
+        expect: s.expect.iter().map(expectation).collect(),
+    }
+}
+
+fn device(s: &Scenario, d: &super::Device) -> raw::Device {
+    raw::Device {
+        name: Name(d.name.clone()),
+        kind: Some(match d.kind {
+            NodeKind::Endpoint => raw::DeviceKind::Endpoint,
+            NodeKind::Bridge => raw::DeviceKind::Bridge,
+            NodeKind::RootPort => raw::DeviceKind::RootPort,
+        }),
+        profile: d.profile.clone().map(Name),
+        count: None,
+        parent: d.parent.map(|p| Name(s.devices[p].name.clone())),
+        devices: Vec::new(),
+    }
+}
+
+fn profile(p: &Profile) -> raw::Profile {
+    let steps = |steps: &[Step]| steps.iter().map(step).collect();
+    raw::Profile {
+        id: PciId(format!("{:04x}:{:04x}", p.id.0, p.id.1)),
+        about: Prose(p.about.clone()),
+        source: Prose(p.source.clone()),
+        probe: steps(&p.probe),
+        shutdown: steps(&p.shutdown),
+        remove: steps(&p.remove),
+        lock: p.lock.clone().map(Name),
+    }
+}
+
+fn step(step: &Step) -> raw::Step {
+    let time = |d: crate::core::units::Nanos| Some(Duration(d.exact()));
+    let none = raw::Step::default();
+    match *step {
+        Step::Sleep(d) => raw::Step {
+            sleep: time(d),
+            ..none
+        },
+        Step::Wait(d) => raw::Step {
+            wait: time(d),
+            ..none
+        },
+        Step::Busy(d) => raw::Step {
+            busy: time(d),
+            ..none
+        },
+        Step::Poll { total, every } => raw::Step {
+            poll: time(total),
+            every: time(every),
+            ..none
+        },
+    }
+}
+
+fn reference(r: &super::Reference) -> raw::Reference {
+    let of = |metric| {
+        let figures = r.values.iter().filter(|v| v.1 == metric);
+        Named(
+            figures
+                .map(|(variant, _, v)| (variant.clone(), Duration(v.exact())))
+                .collect(),
+        )
+    };
+    raw::Reference {
+        source: Prose(r.source.clone()),
+        boot: of(super::Metric::Boot),
+        probe: of(super::Metric::Probe),
+        device_shutdown: of(super::Metric::DeviceShutdown),
+        reboot: of(super::Metric::Reboot),
+        devices: Named(
+            r.devices
+                .iter()
+                .map(|(g, v)| (g.clone(), Duration(v.exact())))
+                .collect(),
+        ),
+    }
+}
+
+fn expectation(e: &Expectation) -> raw::Expectation {
+    raw::Expectation {
+        variant: Name(e.variant.clone()),
+        metric: e.metric,
+        within: Share(e.within.to_string()),
+        of: Of(match &e.of {
+            Target::Value(d) => d.exact(),
+            Target::Ideal => "ideal".into(),
+            Target::Variant(v) => v.clone(),
+        }),
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scenario files as written. These types are the format: the editors' JSON schema is made
+//! from them, and the shape of a file is checked against that schema, so that the two
+//! cannot drift apart. Doc comments here are what editors show.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+    ser::SerializeMap,
+};
+
+use super::{Clock, MachineKind, Metric, Order};
+
+const NAME_PATTERN: &str = r"^[a-z0-9][a-z0-9._-]{0,63}$";
+
+/// Text of a certain form; `validate` reads it and says what is wrong with it.
+macro_rules! text {
+    ($(#[doc = $doc:literal])* $name:ident, $title:literal, [$($example:literal)?], $pattern:expr) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "title": $title,
+                    "description": concat!($($doc),*).trim(),
+                    $("examples": [$example],)?
+                    "pattern": $pattern,
+                })
+            }
+        }
+    };
+}
+
+text!(
+    /// A span of time with its unit: ns, us, ms, s or min.
+    Duration, "duration", ["1.14 s"], r"^[0-9]+(\.[0-9]+)? ?(ns|us|ms|s|min)$"
+);
+text!(
+    /// An amount of memory with its unit: B, KiB, MiB, GiB or TiB.
+    Size, "size", ["512 MiB"], r"^[0-9]+(\.[0-9]+)? ?(B|KiB|MiB|GiB|TiB)$"
+);
+text!(
+    /// A part of the whole, in percent.
+    Share, "percentage", ["3 %"], r"^[0-9]+(\.[0-9]+)? ?%$"
+);
+text!(
+    /// A name: small letters, digits, `.`, `_` and `-`, at most 64 of them.
+    Name, "name", ["ixgbe-x540"], NAME_PATTERN
+);
+text!(
+    /// `vendor:device`, four hexadecimal digits each, as lspci -n prints them.
+    PciId, "PCI ID", ["15b3:1003"], r"^[0-9a-fA-F]{4}:[0-9a-fA-F]{4}$"
+);
+text!(
+    /// What a value is compared with: `ideal` (the same variant's), a duration, or the name
+    /// of another variant.
+    Of, "target", ["ideal"], r"^.+$"
+);
+text!(
+    /// A sentence for people.
+    Prose, "text", [], r"\S"
+);
+
+/// A scenario: what to boot and compare.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "bootrig scenario")]
+pub struct Scenario {
+    /// What this scenario shows, and why somebody would run it.
+    pub about: Prose,
+    /// The kernel to build: a key of images/kernels/sources.yaml, in quotes.
+    pub kernel: Name,
+    /// The clock that counts: `virtual` (the default; repeatable to the bit) or `wall`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Clock>,
+    /// Boots of each variant: 1 by the virtual clock, 10 by the wall clock where this is
+    /// left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<u32>,
+    /// Host time after which a guest counts as hung; 5 min where this is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// The machine to boot.
+    pub machine: Machine,
+    /// The devices on the root bus, with what is below them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+    /// Profiles that only this scenario needs, as in profiles.yaml.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub profiles: Named<Profile>,
+    /// What differs between the boots, by name; at least one. They run in this order.
+    pub variants: Named<Variant>,
+    /// What to record.
+    #[schemars(length(min = 1))]
+    pub measure: Vec<Metric>,
+    /// Published figures to stand beside ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
+    /// What must hold; a scenario whose expectations fail exits with 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expect: Vec<Expectation>,
+}
+
+/// The machine to boot.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// QEMU's machine: `microvm` (the default; thousands of devices) or `q35` (a whole PC).
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<MachineKind>,
+    /// Guest CPUs.
+    #[schemars(range(min = 1, max = 64))]
+    pub cpus: u32,
+    /// Guest memory, at least 64 MiB.
+    pub memory: Size,
+}
+
+/// A device, or a group of equal ones, or a bridge with what is below it.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Its name in results. A group of N makes `name.0` to `name.N-1`.
+    pub name: Name,
+    /// What it is on the bus: `endpoint` (the default), `bridge` (conventional PCI, 256
+    /// places below it) or `root-port` (PCIe, on the root bus, 8 places below it).
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<DeviceKind>,
+    /// Its delays: a key of profiles.yaml or of this file's `profiles`. A bridge without one
+    /// is left to the kernel's own driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Name>,
+    /// How many of them; 1 where this is left out. Below a bridge that is itself counted:
+    /// how many below each, numbered on from one bridge to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 16384))]
+    pub count: Option<u32>,
+    /// The bridge or root port above, by name, instead of nesting: for generated files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Name>,
+    /// What is below a bridge or root port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+}
+
+/// What a device is on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// Has nothing below it.
+    Endpoint,
+    /// A conventional PCI bridge.
+    Bridge,
+    /// A PCIe root port.
+    RootPort,
+}
+
+/// A device's delays.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The real device's ID.
+    pub id: PciId,
+    /// What the device is.
+    pub about: Prose,
+    /// Where the delays come from: functions in the Linux tree, or a published report.
+    pub source: Prose,
+    /// What probe waits for, step by step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probe: Vec<Step>,
+    /// What shutdown waits for, step by step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shutdown: Vec<Step>,
+    /// What remove waits for, step by step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<Step>,
+    /// A lock held during each callback and shared by all devices that name it: `rtnl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock: Option<Name>,
+}
+
+/// One way of waiting: exactly one of `sleep`, `wait`, `poll` (with `every`) and `busy`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {"required": ["sleep"]}, {"required": ["wait"]}, {"required": ["busy"]},
+    {"required": ["poll", "every"]},
+], "maxProperties" = 2))]
+pub struct Step {
+    /// msleep(): what the kernel's jiffies make of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<Duration>,
+    /// A completion signalled after this time: exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Duration>,
+    /// Looks again and again until this time has passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Duration>,
+    /// The pause between two looks of `poll`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<Duration>,
+    /// Spins on the clock, burning CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy: Option<Duration>,
+}
+
+/// What differs in one kind of boot.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// The patch series applied, a folder of images/kernels/patches; none: the kernel as
+    /// released.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<Name>,
+    /// Words added to the kernel's command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cmdline: Vec<String>,
+    /// The order that device_shutdown() is to follow: it decides what the ideal is, and in
+    /// `serial` two callbacks that overlap are a violation.
+    pub order: Order,
+    /// Profiles replaced in this variant, `written: used instead`.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub swap: Named<Name>,
+}
+
+/// Published figures.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Where they were published.
+    pub source: Prose,
+    /// Figures for `boot`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub boot: Named<Duration>,
+    /// Figures for `probe`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub probe: Named<Duration>,
+    /// Figures for `device_shutdown`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub device_shutdown: Named<Duration>,
+    /// Figures for `reboot`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub reboot: Named<Duration>,
+    /// Time in device_shutdown of one device of each group.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub devices: Named<Duration>,
+}
+
+/// A value that must lie within a part of another, above or below.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expectation {
+    /// Whose value.
+    pub variant: Name,
+    /// Which value; one of those measured.
+    pub metric: Metric,
+    /// How far it may lie from the target.
+    pub within: Share,
+    /// The target: `ideal`, a duration, or another variant's name.
+    pub of: Of,
+}
+
+/// A mapping from names that keeps the file's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named<T>(pub Vec<(String, T)>);
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+impl<T> Named<T> {
+    /// Whether it has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Entries<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = Named<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping from names")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Named(entries))
+            }
+        }
+        d.deserialize_map(Entries(PhantomData))
+    }
+}
+impl<T: Serialize> Serialize for Named<T> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("NamedOf{}", T::schema_name()).into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<T>();
+        json_schema!({
+            "type": "object",
+            "propertyNames": {"pattern": NAME_PATTERN},
+            "additionalProperties": value,
+            "minProperties": 1,
+        })
+    }
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a file of the right shape to a scenario that cannot be wrong: names that mean
+//! something, values that are possible. Reports everything it finds.
+
+use std::{collections::BTreeSet, str::FromStr};
+
+use super::{
+    Clock, MachineKind, MachineSpec, Scenario, Variant, canonical, cmdline, devices,
+    diagnose::{Sink, hint},
+    judge::{self, Context},
+    parse::Known,
+    profiles::{self, Profiles},
+    raw,
+    tree::At,
+};
+use crate::core::units::{Bytes, Nanos, UnitError};
+
+/// Nothing here waits longer: it would be a mistyped unit.
+pub(super) const MAX_DURATION: Nanos = Nanos(3_600_000_000_000);
+const MIN_MEMORY: Bytes = Bytes(64 << 20);
+const MAX_MEMORY: Bytes = Bytes(16 << 40);
+const MAX_CPUS: u32 = 64;
+const MAX_REPEATS: u32 = 10_000;
+const MAX_VARIANTS: usize = 256;
+/// Lock numbers 0..15 of docs/protocol.md.
+const MAX_LOCKS: usize = 16;
+const DEFAULT_TIMEOUT: Nanos = Nanos(300_000_000_000);
+/// By the wall clock one boot says nothing.
+const DEFAULT_WALL_REPEATS: u32 = 10;
+
+/// Checks `raw`. What it returns is worth something only if nothing was added to `sink`.
+pub(super) fn scenario(
+    stem: &str,
+    raw: &raw::Scenario,
+    at: &At<'_>,
+    known: &Known,
+    sink: &mut Sink,
+) -> Scenario {
+    check_name(stem, "the file's name", at, sink);
+    let all = profiles::read_all(&raw.profiles, &at.key("profiles"), &known.profiles, sink);
+    let devices = devices::read(&raw.devices, &at.key("devices"), &all, sink);
+    let written = devices.iter().filter_map(|d| d.profile.clone()).collect();
+    let variants = variants(
+        &raw.variants,
+        &at.key("variants"),
+        &all,
+        &written,
+        known,
+        sink,
+    );
+    let clock = raw.clock.unwrap_or(Clock::Virtual);
+    known_name(
+        &raw.kernel,
+        "kernel",
+        known.kernels.as_ref(),
+        &at.key("kernel"),
+        sink,
+    );
+    let context = Context {
+        variants: raw
+            .variants
+            .0
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect(),
+        measured: judge::metrics(&raw.measure, &at.key("measure"), sink),
+    };
+    let groups = devices.iter().map(|d| group(&d.name)).collect();
+    let reference = raw
+        .reference
+        .as_ref()
+        .map(|r| context.reference(r, &at.key("reference"), &groups, sink));
+    let expect = raw.expect.iter().enumerate();
+    let mut scenario = Scenario {
+        name: stem.into(),
+        about: prose(&raw.about, &at.key("about"), sink),
+        kernel: raw.kernel.0.clone(),
+        clock,
+        machine: machine(&raw.machine, &at.key("machine"), sink),
+        profiles: used(&all, &devices, &variants),
+        devices,
+        variants,
+        metrics: raw.measure.clone(),
+        repeats: repeats(raw.repeats, clock, &at.key("repeats"), sink),
+        reference,
+        expect: expect
+            .filter_map(|(i, e)| context.expectation(e, &at.key("expect").item(i), sink))
+            .collect(),
+        timeout: timeout(raw.timeout.as_ref(), &at.key("timeout"), sink),
+        hash: String::new(),
+    };
+    judge::repeated(&scenario.expect, &at.key("expect"), sink);
+    locks(&scenario.profiles, at, sink);
+    if sink.is_empty() {
+        scenario.hash = canonical::hash(&scenario);
+    }
+    scenario
+}
+
+/// The group of a device: its name up to the last `.N`.
+pub fn group(device: &str) -> &str {
+    match device.rsplit_once('.') {
+        Some((group, number))
+            if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            group
+        }
+        _ => device,
+    }
+}
+
+/// A name becomes a file's name, a column's, a word in the guest's table.
+fn check_name(name: &str, what: &str, at: &At<'_>, sink: &mut Sink) {
+    let sound = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b);
+    let first = name
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    if name.len() > 64 {
+        sink.add_with(at.position(), || {
+            format!("{what} has {} letters; the limit is 64", name.len())
+        });
+    } else if !first || !name.bytes().all(sound) {
+        sink.add_with(at.position(), || {
+            format!("{what}: `{name}` is no name; use small letters, digits, `.`, `_` and `-`, beginning with a letter or digit")
+        });
+    }
+}
+
+/// Checks the name at `at`.
+pub(super) fn name(name: &str, at: &At<'_>, sink: &mut Sink) {
+    check_name(name, &at.to_string(), at, sink);
+}
+
+/// A name that is defined outside of scenario files, if it is known what there is.
+fn known_name(
+    text: &raw::Name,
+    what: &str,
+    known: Option<&BTreeSet<String>>,
+    at: &At<'_>,
+    sink: &mut Sink,
+) {
+    name(&text.0, at, sink);
+    if let Some(known) = known.filter(|k| !k.contains(&text.0)) {
+        sink.add_with(at.position(), || {
+            let hint = hint(&text.0, known.iter().map(String::as_str));
+            format!("unknown {what} `{}` in {at}{hint}", text.0)
+        });
+    }
+}
+
+/// Text for people: something, and no more than a few paragraphs.
+pub(super) fn prose(text: &raw::Prose, at: &At<'_>, sink: &mut Sink) -> String {
+    let trimmed = text.0.trim();
+    if trimmed.is_empty() {
+        sink.add_with(at.position(), || format!("{at} is empty; say what this is"));
+    } else if trimmed.contains(|c: char| c.is_control() && c != '\n') {
+        // It is printed, and a terminal obeys such characters.
+        sink.add_with(at.position(), || {
+            format!("{at} has control characters in it")
+        });
+    } else if trimmed.len() > 4000 {
+        sink.add_with(at.position(), || format!("{at} is longer than 4000 bytes"));
+    }
+    trimmed.into()
+}
+
+/// Reads a quantity with its unit.
+pub(super) fn quantity<T: FromStr<Err = UnitError>>(
+    text: &str,
+    at: &At<'_>,
+    sink: &mut Sink,
+) -> Option<T> {
+    text.parse()
+        .map_err(|e| sink.add_with(at.position(), || format!("{at}: {e}")))
+        .ok()
+}
+
+/// A duration above zero and up to an hour.
+pub(super) fn duration(text: &raw::Duration, at: &At<'_>, sink: &mut Sink) -> Option<Nanos> {
+    let value = quantity(&text.0, at, sink)?;
+    if value == Nanos(0) {
+        sink.add_with(at.position(), || {
+            format!("{at} is zero; leave it out instead")
+        });
+        return None;
+    }
+    if value > MAX_DURATION {
+        sink.add_with(at.position(), || {
+            format!("{at}: {} is longer than 1 h; is the unit right?", text.0)
+        });
+        return None;
+    }
+    Some(value)
+}
+
+fn machine(raw: &raw::Machine, at: &At<'_>, sink: &mut Sink) -> MachineSpec {
+    if !(1..=MAX_CPUS).contains(&raw.cpus) {
+        let at = at.key("cpus");
+        sink.add_with(at.position(), || {
+            format!("{at} must be 1 to {MAX_CPUS}, not {}", raw.cpus)
+        });
+    }
+    let at = at.key("memory");
+    let memory = quantity(&raw.memory.0, &at, sink).unwrap_or(MIN_MEMORY);
+    if !(MIN_MEMORY..=MAX_MEMORY).contains(&memory) {
+        sink.add_with(at.position(), || {
+            format!("{at} must be {MIN_MEMORY} (less does not boot) to {MAX_MEMORY}, not {memory}")
+        });
+    } else if memory.0 % (1 << 20) != 0 {
+        sink.add_with(at.position(), || {
+            format!("{at} must be whole MiB, not {memory}")
+        });
+    }
+    MachineSpec {
+        kind: raw.kind.unwrap_or(MachineKind::Microvm),
+        cpus: raw.cpus,
+        memory,
+    }
+}
+
+fn repeats(raw: Option<u32>, clock: Clock, at: &At<'_>, sink: &mut Sink) -> u32 {
+    let default = if clock == Clock::Virtual {
+        1
+    } else {
+        DEFAULT_WALL_REPEATS
+    };
+    let repeats = raw.unwrap_or(default);
+    if !(1..=MAX_REPEATS).contains(&repeats) {
+        sink.add_with(at.position(), || {
+            format!("{at} must be 1 to {MAX_REPEATS}, not {repeats}")
+        });
+    }
+    repeats
+}
+
+fn timeout(raw: Option<&raw::Duration>, at: &At<'_>, sink: &mut Sink) -> Nanos {
+    let timeout = raw
+        .and_then(|t| duration(t, at, sink))
+        .unwrap_or(DEFAULT_TIMEOUT);
+    if timeout < Nanos(1_000_000_000) {
+        sink.add_with(at.position(), || {
+            format!("{at}: no guest boots within {timeout}; give it 1 s or more")
+        });
+    }
+    timeout
+}
+
+fn variants(
+    raw: &raw::Named<raw::Variant>,
+    at: &At<'_>,
+    all: &Profiles,
+    written: &BTreeSet<String>,
+    known: &Known,
+    sink: &mut Sink,
+) -> Vec<Variant> {
+    if raw.is_empty() || raw.0.len() > MAX_VARIANTS {
+        sink.add_with(at.position(), || {
+            format!(
+                "{at} must have 1 to {MAX_VARIANTS} entries, not {}",
+                raw.0.len()
+            )
+        });
+    }
+    raw.0
+        .iter()
+        .enumerate()
+        .map(|(index, (key, variant))| {
+            let at = at.entry(index);
+            name(key, &at, sink);
+            // So that the target of an expectation is read in one way only.
+            if key == "ideal" || key.starts_with(|c: char| c.is_ascii_digit()) {
+                sink.add_with(at.position(), || {
+                    format!("{at}: a variant must begin with a letter and not be called `ideal`")
+                });
+            }
+            let at = at.value();
+            if let Some(series) = &variant.series {
+                known_name(
+                    series,
+                    "series",
+                    known.series.as_ref(),
+                    &at.key("series"),
+                    sink,
+                );
+            }
+            cmdline::check(&variant.cmdline, &at.key("cmdline"), sink);
+            swaps(&variant.swap, &at.key("swap"), all, written, sink);
+            Variant {
+                name: key.clone(),
+                series: variant.series.as_ref().map(|s| s.0.clone()),
+                cmdline: variant.cmdline.clone(),
+                order: variant.order,
+                swap: variant
+                    .swap
+                    .0
+                    .iter()
+                    .map(|(a, b)| (a.clone(), b.0.clone()))
+                    .collect(),
+            }
+        })
+        .collect()
+}
+
+fn swaps(
+    swap: &raw::Named<raw::Name>,
+    at: &At<'_>,
+    all: &Profiles,
+    written: &BTreeSet<String>,
+    sink: &mut Sink,
+) {
+    for (index, (from, to)) in swap.0.iter().enumerate() {
+        let at = at.entry(index);
+        if !written.contains(from) {
+            sink.add_with(at.position(), || {
+                let hint = hint(from, written.iter().map(String::as_str));
+                format!("no device has the profile `{from}` that {at} replaces{hint}")
+            });
+        }
+        let at = at.value();
+        if !all.contains_key(&to.0) {
+            sink.add_with(at.position(), || {
+                let hint = hint(&to.0, all.keys().map(String::as_str));
+                format!("unknown profile `{}` in {at}{hint}", to.0)
+            });
+        } else if *from == to.0 {
+            sink.add_with(at.position(), || {
+                format!("{at} replaces `{from}` by itself")
+            });
+        }
+    }
+}
+
+/// The profiles that can come into play.
+fn used(all: &Profiles, devices: &[super::Device], variants: &[Variant]) -> Profiles {
+    let written = devices.iter().filter_map(|d| d.profile.as_ref());
+    let swapped = variants.iter().flat_map(|v| v.swap.values());
+    written
+        .chain(swapped)
+        .filter_map(|name| Some((name.clone(), all.get(name)?.clone())))
+        .collect()
+}
+
+fn locks(profiles: &Profiles, at: &At<'_>, sink: &mut Sink) {
+    let locks: BTreeSet<_> = profiles.values().filter_map(|p| p.lock.as_ref()).collect();
+    if locks.len() > MAX_LOCKS {
+        sink.add_with(at.position(), || {
+            format!(
+                "the profiles name {} different locks; the guest has {MAX_LOCKS}",
+                locks.len()
+            )
+        });
+    }
+}

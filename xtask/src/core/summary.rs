@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! summary.json: the machine-readable result of a run, and the judgement of its
+//! expectations. docs/method.md explains the numbers.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    boot::{Outcome, TrialResult},
+    fault::Exit,
+    ideal::Bound,
+    plan::Trial,
+    scenario::{Clock, Expectation, Metric, Scenario, Target, Variant},
+    stats,
+    units::Nanos,
+};
+
+/// Version of the document; raised when a field changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// The whole document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The run's id; also the name of its folder.
+    pub run: String,
+    /// What the host is (the fingerprint of run.yaml).
+    pub host: serde_json::Value,
+    /// In plan order.
+    pub scenarios: Vec<ScenarioSummary>,
+}
+
+/// One scenario's part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScenarioSummary {
+    /// Its name.
+    pub name: String,
+    /// Its hash: results of different hashes are not the same experiment.
+    pub hash: String,
+    /// In the file's order.
+    pub variants: Vec<VariantSummary>,
+    /// In the file's order.
+    pub expectations: Vec<Judged>,
+}
+
+/// One variant's part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VariantSummary {
+    /// Its name.
+    pub name: String,
+    /// The clock of all its numbers.
+    pub clock: Clock,
+    /// `completed`, or the first failure in words; `not run` when measuring stopped.
+    pub outcome: String,
+    /// By metric name; parts and devices as `reboot/firmware`, `device_shutdown/ixgbe.2`.
+    pub metrics: BTreeMap<String, MetricSummary>,
+    /// The oracle over all repeats.
+    pub oracle: OracleSummary,
+}
+
+/// One metric of one variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MetricSummary {
+    /// `ns`, `count` or `bytes`.
+    pub unit: Unit,
+    /// One value a completed repeat, in order.
+    pub samples: Vec<u64>,
+    /// Their median (the mean of the middle two).
+    pub median: u64,
+    /// The median of the repeats' ideals, where an ideal is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ideal: Option<u64>,
+    /// What sets the ideal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
+    /// ideal / median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+}
+
+/// The unit of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// A plain number.
+    Count,
+    /// Bytes.
+    Bytes,
+}
+
+/// The oracle's findings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OracleSummary {
+    /// Facts checked.
+    pub checked: u64,
+    /// What did not hold, with the repeat that showed it.
+    pub violations: Vec<String>,
+}
+
+/// An expectation and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// `parallel.device_shutdown`.
+    pub what: String,
+    /// `within 2 % of the ideal (1.146 s)`.
+    pub want: String,
+    /// `1.152 s (+0.5 %)`, or why there is no value.
+    pub got: String,
+    /// Whether it holds; `None`: one of the values is missing.
+    pub ok: Option<bool>,
+}
+
+/// One number that a trial yielded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Metric, part or device: see [`VariantSummary::metrics`].
+    pub metric: String,
+    /// In nanoseconds.
+    pub value: Nanos,
+}
+
+/// All samples of a completed trial, in a fixed order: metrics asked for, parts of the
+/// reboot, then devices.
+pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
+    let (Some(times), Some(log)) = (&result.times, &result.log) else { return vec![] };
+    let mut samples = Vec::new();
+    let mut push = |metric: String, value| samples.push(Sample { metric, value });
+    for metric in &scenario.metrics {
+        if let Some((value, _)) = result.metric(*metric) {
+            push(metric.name().into(), value);
+        }
+        if *metric == Metric::Reboot {
+            let r = times.reboot;
+            for (part, value) in [
+                ("user_space", r.user_space),
+                ("kernel", r.kernel),
+                ("device_shutdown", r.device_shutdown),
+                ("firmware", r.firmware),
+                ("next_boot", r.next_boot),
+            ] {
+                push(format!("reboot/{part}"), value);
+            }
+        }
+    }
+    for metric in &scenario.metrics {
+        let callback = match metric {
+            Metric::Probe => super::event::Callback::Probe,
+            Metric::DeviceShutdown => super::event::Callback::Shutdown,
+            Metric::Boot | Metric::Reboot => continue,
+        };
+        let mut of_metric: Vec<_> = log.callbacks.iter().filter(|e| e.callback == callback).collect();
+        of_metric.sort_by_key(|e| e.device);
+        for event in of_metric {
+            if let (Some(device), Some(end)) = (scenario.devices.get(event.device), event.end) {
+                push(format!("{}/{}", metric.name(), device.name), end - event.begin);
+            }
+        }
+    }
+    samples
+}
+
+/// Sums up a run. `results` are those there are, in any order.
+pub fn summarise(run: &str, host: serde_json::Value, plan: &[Trial], results: &BTreeMap<String, TrialResult>) -> Summary {
+    let mut scenarios: Vec<&Trial> = Vec::new();
+    for trial in plan {
+        if !scenarios.iter().any(|t| t.scenario.name == trial.scenario.name) {
+            scenarios.push(trial);
+        }
+    }
+    let scenarios = scenarios.into_iter().map(|t| scenario_summary(&t.scenario, plan, results)).collect();
+    Summary { schema: SCHEMA, run: run.into(), host, scenarios }
+}
+
+fn scenario_summary(scenario: &Scenario, plan: &[Trial], results: &BTreeMap<String, TrialResult>) -> ScenarioSummary {
+    let variants: Vec<_> = scenario
+        .variants
+        .iter()
+        .map(|variant| {
+            let trials: Vec<_> = plan.iter().filter(|t| t.scenario.name == scenario.name && t.variant().name == variant.name).collect();
+            let found: Vec<_> = trials.iter().filter_map(|t| results.get(&t.id)).collect();
+            let clock = trials.first().map_or(scenario.clock, |t| t.clock);
+            variant_summary(scenario, variant, clock, trials.len(), &found)
+        })
+        .collect();
+    let expectations = scenario.expect.iter().map(|e| judge(e, &variants)).collect();
+    ScenarioSummary { name: scenario.name.clone(), hash: scenario.hash.clone(), variants, expectations }
+}
+
+fn variant_summary(scenario: &Scenario, variant: &Variant, clock: Clock, planned: usize, found: &[&TrialResult]) -> VariantSummary {
+    let failure = found.iter().find(|r| r.outcome != Outcome::Completed);
+    let outcome = match failure {
+        Some(result) => result.outcome.to_string(),
+        None if found.len() < planned => "not run".into(),
+        None => Outcome::Completed.to_string(),
+    };
+    let mut metrics: BTreeMap<String, MetricSummary> = BTreeMap::new();
+    let mut oracle = OracleSummary::default();
+    for result in found {
+        oracle.checked += result.oracle.checked;
+        oracle.violations.extend(result.oracle.violations.iter().map(|v| format!("{}: {v}", result.id)));
+        for sample in samples(scenario, result) {
+            metrics.entry(sample.metric).or_insert_with(|| MetricSummary::empty(Unit::Ns)).samples.push(sample.value.0);
+        }
+    }
+    for (name, metric) in &mut metrics {
+        metric.median = stats::median(&metric.samples);
+        let known = scenario.metrics.iter().find(|m| m.name() == name);
+        let ideals: Vec<_> = known.map_or(vec![], |m| found.iter().filter_map(|r| r.metric(*m)?.1).collect());
+        if let Some(first) = ideals.first() {
+            let ideal = stats::median(&ideals.iter().map(|i| i.time.0).collect::<Vec<_>>());
+            metric.ideal = Some(ideal);
+            metric.bound = Some(first.bound.clone());
+            metric.efficiency = (metric.median > 0).then(|| ideal as f64 / metric.median as f64);
+        }
+    }
+    VariantSummary { name: variant.name.clone(), clock, outcome, metrics, oracle }
+}
+
+impl MetricSummary {
+    fn empty(unit: Unit) -> Self {
+        Self { unit, samples: vec![], median: 0, ideal: None, bound: None, efficiency: None }
+    }
+}
+
+fn judge(expectation: &Expectation, variants: &[VariantSummary]) -> Judged {
+    let metric = expectation.metric.name();
+    let value = |variant: &str| variants.iter().find(|v| v.name == variant && v.outcome == "completed")?.metrics.get(metric);
+    let own = value(&expectation.variant);
+    let (label, target) = match &expectation.of {
+        Target::Value(nanos) => (nanos.to_string(), Some(nanos.0)),
+        Target::Ideal => {
+            let ideal = own.and_then(|m| m.ideal);
+            (format!("the ideal{}", ideal.map_or(String::new(), |i| format!(" ({})", Nanos(i)))), ideal)
+        }
+        Target::Variant(name) => {
+            let other = value(name).map(|m| m.median);
+            (format!("{name}{}", other.map_or(String::new(), |o| format!(" ({})", Nanos(o)))), other)
+        }
+    };
+    let (got, ok) = match (own, target) {
+        (Some(own), Some(target)) if target > 0 => {
+            let off = own.median as f64 / target as f64 - 1.0;
+            let limit = target as f64 * expectation.within.factor();
+            (format!("{} ({:+.2} %)", Nanos(own.median), off * 100.0), Some(own.median.abs_diff(target) as f64 <= limit))
+        }
+        (None, _) => (format!("no value: {} did not complete", expectation.variant), None),
+        _ => ("no value to compare with".into(), None),
+    };
+    Judged { what: format!("{}.{metric}", expectation.variant), want: format!("within {} of {label}", expectation.within), got, ok }
+}
+
+/// The exit code that a summary stands for: what could not be measured weighs more than
+/// what was measured and found wanting.
+pub fn exit(summary: &Summary) -> Exit {
+    let variants = || summary.scenarios.iter().flat_map(|s| &s.variants);
+    let outcome = |prefix: &str| variants().any(|v| v.outcome.starts_with(prefix));
+    if outcome("infrastructure") {
+        Exit::Infrastructure
+    } else if variants().any(|v| v.outcome != "completed") {
+        Exit::Guest
+    } else if variants().any(|v| !v.oracle.violations.is_empty()) || summary.scenarios.iter().flat_map(|s| &s.expectations).any(|e| e.ok != Some(true)) {
+        Exit::Failed
+    } else {
+        Exit::Done
+    }
+}

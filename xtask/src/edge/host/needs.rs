@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tools that bootrig uses, and whether they are here: each is looked for itself (a
+//! program on the PATH, a library by linking with it), so it does not matter who
+//! installed it or how.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::distro::Manager;
+use crate::edge::process;
+
+/// Something that a bench cannot do without.
+///
+/// What a kernel build needs was found by building the rig's configuration of 5.10, 6.1,
+/// 6.12 and 7.3 in minimal Debian roots that had nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// gcc: kernels and modules.
+    Compiler,
+    /// A C library to link statically: PID 1 of the guests.
+    StaticLibc,
+    /// make: kernel builds.
+    Make,
+    /// flex: Kconfig's and objtool's scanners.
+    Flex,
+    /// bison: Kconfig's parser.
+    Bison,
+    /// bc: the kernel's time constants.
+    Bc,
+    /// perl: scripts of the kernel build.
+    Perl,
+    /// libelf and its headers: objtool, which the ORC unwinder needs.
+    Elf,
+    /// patch: applies series.
+    Patch,
+    /// tar: kernel sources.
+    Tar,
+    /// xz: kernel sources.
+    Xz,
+    /// dpkg-deb: kernel sources from Debian.
+    DpkgDeb,
+    /// Debian's archive keys: kernel sources from Debian are verified with them.
+    DebianKeys,
+    /// qemu-system-x86_64.
+    Qemu,
+}
+
+/// Where distributions put Debian's archive keys.
+const DEBIAN_KEYS: [&str; 2] = [
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+];
+/// How long a test program may compile.
+const COMPILE_LIMIT: Duration = Duration::from_secs(60);
+
+impl Need {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Self; 14] = [
+        Self::Compiler,
+        Self::StaticLibc,
+        Self::Make,
+        Self::Flex,
+        Self::Bison,
+        Self::Bc,
+        Self::Perl,
+        Self::Elf,
+        Self::Patch,
+        Self::Tar,
+        Self::Xz,
+        Self::DpkgDeb,
+        Self::DebianKeys,
+        Self::Qemu,
+    ];
+
+    /// Name and purpose, for people.
+    pub fn what(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Compiler => ("gcc", "builds kernels and guest modules"),
+            Self::StaticLibc => ("static libc", "the guests' PID 1 is linked with it"),
+            Self::Make => ("make", "builds kernels"),
+            Self::Flex => ("flex", "builds kernels (Kconfig, objtool)"),
+            Self::Bison => ("bison", "builds kernels (Kconfig)"),
+            Self::Bc => ("bc", "builds kernels (time constants)"),
+            Self::Perl => ("perl", "builds kernels (scripts)"),
+            Self::Elf => ("libelf headers", "builds kernels (objtool)"),
+            Self::Patch => ("patch", "applies patch series"),
+            Self::Tar => ("tar", "unpacks kernel sources"),
+            Self::Xz => ("xz", "unpacks kernel sources"),
+            Self::DpkgDeb => ("dpkg-deb", "unpacks Debian's kernel sources"),
+            Self::DebianKeys => ("Debian's archive keys", "verify Debian's kernel sources"),
+            Self::Qemu => ("qemu-system-x86_64", "boots"),
+        }
+    }
+
+    /// Whether a machine with this package manager needs it: Debian's kernel sources can
+    /// be fetched where apt is at home; elsewhere they come as tarballs.
+    pub fn concerns(self, manager: Option<Manager>) -> bool {
+        !matches!(self, Self::DpkgDeb | Self::DebianKeys) || manager == Some(Manager::Apt)
+    }
+
+    /// Whether it is here.
+    ///
+    /// # Errors
+    /// Only when interrupted or when no test program can be written.
+    pub fn is_met(self) -> Result<bool> {
+        let program = |name| Ok(process::which(name).is_some());
+        match self {
+            Self::Compiler => program("gcc"),
+            Self::Make => program("make"),
+            Self::Flex => program("flex"),
+            Self::Bison => program("bison"),
+            Self::Bc => program("bc"),
+            Self::Perl => program("perl"),
+            Self::Patch => program("patch"),
+            Self::Tar => program("tar"),
+            Self::Xz => program("xz"),
+            Self::DpkgDeb => program("dpkg-deb"),
+            Self::Qemu => program("qemu-system-x86_64"),
+            Self::DebianKeys => Ok(DEBIAN_KEYS.iter().any(|k| Path::new(k).is_file())),
+            Self::StaticLibc => links(
+                "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n",
+                "-static",
+            ),
+            Self::Elf => links(
+                "#include <gelf.h>\nint main(void) { return elf_version(EV_CURRENT) == EV_NONE; }\n",
+                "-lelf",
+            ),
+        }
+    }
+}
+
+/// Whether gcc makes a program of `source` with `flag`.
+fn links(source: &str, flag: &str) -> Result<bool> {
+    if process::which("gcc").is_none() {
+        return Ok(false);
+    }
+    let dir = process::scratch("bootrig-probe-")?;
+    let file = dir.path().join("probe.c");
+    fs::write(&file, source)?;
+    let mut gcc = Command::new("gcc");
+    gcc.arg("-o")
+        .arg(dir.path().join("probe"))
+        .arg(&file)
+        .arg(flag);
+    match process::read("compiling a test program", gcc, COMPILE_LIMIT) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is::<process::Stopped>() => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+/// What is missing here, in the order of [`Need::ALL`].
+///
+/// # Errors
+/// Only when interrupted or when no test program can be written.
+pub fn missing(manager: Option<Manager>) -> Result<Vec<Need>> {
+    let mut missing = Vec::new();
+    for need in Need::ALL {
+        if need.concerns(manager) && !need.is_met()? {
+            missing.push(need);
+        }
+    }
+    Ok(missing)
+}
+
+/// A version of QEMU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct QemuVersion(pub u32, pub u32, pub u32);
+
+impl std::fmt::Display for QemuVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+impl QemuVersion {
+    /// From this one on, several CPUs work in virtual time: before it a fixed instruction
+    /// rate hangs while the second CPU comes up.
+    pub const MANY_CPUS: Self = Self(8, 1, 0);
+
+    /// Reads `QEMU emulator version 10.0.2 (...)`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.split_once("version ")?.1;
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(digits.len());
+        let mut parts = digits[..end].split('.').map(|p| p.parse().unwrap_or(0));
+        Some(Self(
+            parts.next()?,
+            parts.next()?,
+            parts.next().unwrap_or(0),
+        ))
+    }
+
+    /// The installed one's, if there is one that says.
+    ///
+    /// # Errors
+    /// Only when interrupted.
+    pub fn here() -> Result<Option<Self>> {
+        let mut qemu = Command::new("qemu-system-x86_64");
+        qemu.arg("--version");
+        match process::read("asking QEMU's version", qemu, COMPILE_LIMIT) {
+            Ok(text) => Ok(Self::parse(&text)),
+            Err(error) if error.is::<process::Stopped>() => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_qemu_versions() {
+        let read = QemuVersion::parse;
+        assert_eq!(
+            read("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\n"),
+            Some(QemuVersion(7, 2, 22))
+        );
+        assert_eq!(
+            read("QEMU emulator version 10.0.2"),
+            Some(QemuVersion(10, 0, 2))
+        );
+        assert_eq!(
+            read("QEMU emulator version 11.0.50 (v11.0-dirty)"),
+            Some(QemuVersion(11, 0, 50))
+        );
+        assert_eq!(read("something else"), None);
+        assert!(
+            QemuVersion(8, 0, 5) < QemuVersion::MANY_CPUS
+                && QemuVersion(10, 0, 0) > QemuVersion::MANY_CPUS
+        );
+    }
+
+    #[test]
+    fn a_library_is_looked_for_by_linking() {
+        // Whoever runs this has a linker for Rust, hence a C compiler under this or
+        // another name; only with gcc is there anything to see.
+        if process::which("gcc").is_some() {
+            assert!(links("int main(void) { return 0; }\n", "-lc").unwrap());
+        }
+        assert!(!links("int main(void) { return 0; }\n", "-lno-such-library").unwrap());
+        assert!(!links("#include <no-such-header.h>\n", "-lc").unwrap());
+    }
+
+    #[test]
+    fn only_apt_systems_need_debian_tools() {
+        assert!(Need::DebianKeys.concerns(Some(Manager::Apt)));
+        assert!(!Need::DebianKeys.concerns(Some(Manager::Dnf)) && !Need::DpkgDeb.concerns(None));
+        assert!(Need::Qemu.concerns(None));
+    }
+}

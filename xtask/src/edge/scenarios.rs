@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Scenario files of the checkout: finds them by name or path and has `core` read them.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use crate::core::{
+    fault::Fault,
+    scenario::{self, Known, Profiles, Scenario},
+};
+
+/// Scenarios of this folder of the checkout are known by their name.
+const FOLDER: &str = "scenarios";
+const PROFILES: &str = "profiles.yaml";
+/// Read no more of a file than shows that it is too large; the parser then says so.
+const MAX_READ: u64 = 8 << 20;
+
+/// Loads the scenario called `name_or_path`: a file's path where it has a `/` or ends in
+/// `.yaml` or `.yml`, else a name in `root`'s scenarios folder.
+///
+/// # Errors
+/// [`Fault::usage`] for a name that does not exist (with the nearest one) and for anything
+/// wrong in the files; untyped where a file cannot be read.
+pub fn load(root: &Path, name_or_path: &str) -> Result<Scenario> {
+    let known = known(root)?;
+    load_with(root, name_or_path, &known)
+}
+
+/// [`load`] with the names read once for many.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(root: &Path, name_or_path: &str, known: &Known) -> Result<Scenario> {
+    let (path, shown) = locate(root, name_or_path)?;
+    let text = read(&path, &shown)?;
+    Ok(scenario::parse(&shown, &text, known).map_err(Fault::from)?)
+}
+
+/// Names of all scenarios in `root`, sorted.
+///
+/// # Errors
+/// Where the folder cannot be read.
+pub fn names(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join(FOLDER);
+    let context = || format!("reading the folder {}", folder.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(context)? {
+        let name = entry.with_context(context)?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let Some(stem) = name.strip_suffix(".yaml") else {
+            continue;
+        };
+        if name != PROFILES && !stem.starts_with('.') {
+            names.push(stem.to_string());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What scenario files may name but not define: profiles, and the patch series there are.
+///
+/// # Errors
+/// [`Fault::usage`] for anything wrong in profiles.yaml.
+pub fn known(root: &Path) -> Result<Known> {
+    let series = folders(&root.join("images/kernels/patches"))?;
+    Ok(Known {
+        profiles: profiles(root)?,
+        kernels: None,
+        series,
+    })
+}
+
+/// Writes the JSON schemas for editors beside the scenarios; returns their paths.
+///
+/// # Errors
+/// Where they cannot be written.
+pub fn write_schemas(root: &Path) -> Result<Vec<PathBuf>> {
+    schemas()
+        .into_iter()
+        .map(|(name, text)| write(&root.join(FOLDER), name, &text))
+        .collect()
+}
+
+/// The schema files: name in the scenarios folder, and text.
+fn schemas() -> [(&'static str, String); 2] {
+    [
+        (
+            "schema.json",
+            scenario::schema_text(scenario::scenario_schema()),
+        ),
+        (
+            "profiles.schema.json",
+            scenario::schema_text(scenario::profiles_schema()),
+        ),
+    ]
+}
+
+/// Writes beside and renames: an editor never sees half a schema.
+fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    use io::Write;
+    let path = folder.join(name);
+    let context = || format!("writing {}", path.display());
+    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
+    file.write_all(text.as_bytes()).with_context(context)?;
+    file.as_file().sync_all().with_context(context)?;
+    let mode = fs::Permissions::from_mode(0o644);
+    file.as_file().set_permissions(mode).with_context(context)?;
+    file.persist(&path).with_context(context)?;
+    Ok(path)
+}
+
+fn profiles(root: &Path) -> Result<Profiles> {
+    let shown = format!("{FOLDER}/{PROFILES}");
+    let text = read(&root.join(FOLDER).join(PROFILES), &shown)?;
+    Ok(scenario::parse_profiles(&shown, &text).map_err(Fault::from)?)
+}
+
+/// Names of the folders in `path`; `None` where there is no such folder.
+fn folders(path: &Path) -> Result<Option<BTreeSet<String>>> {
+    let context = || format!("reading the folder {}", path.display());
+    let entries = match fs::read_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.with_context(context)?,
+    };
+    let mut names = BTreeSet::new();
+    for entry in entries {
+        let entry = entry.with_context(context)?;
+        if entry.path().is_dir() {
+            names.extend(entry.file_name().into_string().ok());
+        }
+    }
+    Ok(Some(names))
+}
+
+/// Where a scenario is, and its name in messages.
+fn locate(root: &Path, name_or_path: &str) -> Result<(PathBuf, String)> {
+    let is_path = name_or_path.contains('/')
+        || name_or_path.ends_with(".yaml")
+        || name_or_path.ends_with(".yml");
+    if is_path {
+        let path = PathBuf::from(name_or_path);
+        if !path.is_file() {
+            let message = format!(
+                "{name_or_path} is no file; name a scenario file, or a scenario that `cargo xtask list` lists"
+            );
+            return Err(Fault::usage(message).into());
+        }
+        return Ok((path, name_or_path.into()));
+    }
+    let names = names(root)?;
+    if !names.iter().any(|n| n == name_or_path) {
+        let hint = scenario::hint(name_or_path, names.iter().map(String::as_str));
+        return Err(Fault::usage(format!("unknown scenario `{name_or_path}`{hint}")).into());
+    }
+    let shown = format!("{FOLDER}/{name_or_path}.yaml");
+    Ok((root.join(&shown), shown))
+}
+
+fn read(path: &Path, shown: &str) -> Result<String> {
+    use io::Read;
+    let file = fs::File::open(path).with_context(|| format!("opening {shown}"))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_READ)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("reading {shown}"))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let line = e.as_bytes()[..e.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1;
+        Fault::usage(format!("{shown}:{line}: not UTF-8 text")).into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{fault, layout::lay_out};
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("xtask lies in the checkout")
+            .into()
+    }
+
+    fn refused(name_or_path: &str) -> String {
+        let error = load(&root(), name_or_path).unwrap_err();
+        assert_eq!(fault::exit_of(&error), fault::Exit::Usage, "{error:#}");
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn every_committed_scenario_loads() {
+        let names = names(&root()).unwrap();
+        assert!(names.iter().any(|n| n == "shutdown-2018"));
+        for name in names {
+            let scenario = load(&root(), &name).unwrap_or_else(|e| panic!("{e:#}"));
+            assert_eq!(scenario.name, name);
+            lay_out(&scenario.devices, scenario.machine.kind).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+
+    #[test]
+    fn unknown_names_get_the_nearest_one() {
+        assert_eq!(
+            refused("shutdown2018"),
+            "unknown scenario `shutdown2018`; did you mean `shutdown-2018`?"
+        );
+        // Not a scenario, though it lies in the folder.
+        assert!(refused("profiles").contains("unknown scenario"));
+        assert!(refused("no/such.yaml").contains("is no file"));
+        assert!(refused("../shutdown-2018").contains("is no file"));
+    }
+
+    #[test]
+    fn a_file_outside_of_the_checkout_loads_by_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.yaml");
+        fs::copy(root().join("scenarios/shutdown-2018.yaml"), &path).unwrap();
+        let mine = load(&root(), path.to_str().unwrap()).unwrap();
+        assert_eq!(mine.name, "mine");
+
+        fs::write(&path, b"about: x\n\xff").unwrap();
+        assert!(refused(path.to_str().unwrap()).ends_with("mine.yaml:2: not UTF-8 text"));
+        fs::write(&path, vec![b'#'; 20 << 20]).unwrap();
+        assert!(refused(path.to_str().unwrap()).contains("the limit is"));
+    }
+
+    /// docs/scenarios.md shows a scenario, and what is said when it is broken.
+    #[test]
+    fn the_documentation_is_right() {
+        let docs = fs::read_to_string(root().join("docs/scenarios.md")).unwrap();
+        let (_, rest) = docs.split_once("```yaml\n").unwrap();
+        let (example, _) = rest.split_once("```").unwrap();
+        let known = known(&root()).unwrap();
+        // The series of the example may come later than this test.
+        let known = Known {
+            series: None,
+            ..known
+        };
+        scenario::parse("scenarios/mine.yaml", example, &known).unwrap_or_else(|e| panic!("{e}"));
+        let broken = example
+            .replace("profile: nvme", "profile: nvm")
+            .replace("ideal", "idael");
+        let said = scenario::parse("scenarios/mine.yaml", &broken, &known)
+            .unwrap_err()
+            .to_string();
+        assert!(docs.contains(&said), "not in docs/scenarios.md:\n{said}");
+    }
+
+    #[test]
+    fn committed_schemas_are_up_to_date() {
+        for (name, text) in schemas() {
+            let path = root().join(FOLDER).join(name);
+            let committed = fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                committed == text,
+                "{name} is stale; run `cargo xtask show --schema`"
+            );
+        }
+    }
+
+    fn validator(schema: &serde_json::Value) -> jsonschema::Validator {
+        jsonschema::draft202012::new(schema).unwrap()
+    }
+
+    fn as_json(yaml: &str) -> serde_json::Value {
+        serde_yaml::from_str(yaml).unwrap()
+    }
+
+    #[test]
+    fn committed_files_satisfy_the_schemas() {
+        let scenario = validator(scenario::scenario_schema());
+        let read = |name: &str| fs::read_to_string(root().join(FOLDER).join(name)).unwrap();
+        for name in names(&root()).unwrap() {
+            let name = format!("{name}.yaml");
+            let text = read(&name);
+            scenario
+                .validate(&as_json(&text))
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(
+                text.contains("yaml-language-server: $schema=schema.json"),
+                "{name}"
+            );
+        }
+        let profiles = validator(scenario::profiles_schema());
+        profiles
+            .validate(&as_json(&read(PROFILES)))
+            .unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    #[test]
+    fn editors_see_what_is_broken() {
+        let schema = validator(scenario::scenario_schema());
+        let good = fs::read_to_string(root().join("scenarios/shutdown-2018.yaml")).unwrap();
+        for (from, to) in [
+            ("kernel: \"6.1\"", "kernel: 6.1"),
+            ("cpus: 2", "cpus: 0"),
+            ("cpus: 2", "cpus: two"),
+            ("512 MiB", "512 MB"),
+            ("2.95 s, parallel", "2.95 sec, parallel"),
+            ("count: 4", "count: 0"),
+            ("about: >", "abuot: >"),
+            ("name: mlx4", "name: ../mlx4"),
+            ("[boot, probe", "[bot, probe"),
+            ("within: 3 %", "within: 3"),
+            ("order: parallel}", "order: sideways}"),
+            ("  source: ", "  sauce: "),
+        ] {
+            let bad = good.replacen(from, to, 1);
+            assert_ne!(good, bad, "{from} is not in the file");
+            assert!(
+                !schema.is_valid(&as_json(&bad)),
+                "{to} satisfies the schema"
+            );
+        }
+    }
+}

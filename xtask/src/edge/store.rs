@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Run folders: `<results>/<run-id>/{run.yaml, trials/, samples.csv, summary.json, console/}`.
+//!
+//! Each trial's result is stored whole as soon as it is known. samples.csv holds them in
+//! plan order, so it is the same however many trials ran side by side, and it is written
+//! anew from the trials on resume, so a cut last line never survives.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::cache::write_whole;
+use crate::core::{
+    boot::TrialResult,
+    fault::Fault,
+    machine::RawBoot,
+    plan::{KernelSpec, Trial},
+    scenario::Clock,
+    summary::{self, Summary},
+};
+
+/// Version of run.yaml and of the stored trials.
+pub const SCHEMA: u32 = 1;
+
+/// run.yaml: what was asked for, by whom it was made, and out of what.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The run's id: the folder's name.
+    pub id: String,
+    /// When it was begun: RFC 3339, UTC.
+    pub begun: String,
+    /// The command line that made it.
+    pub command: Vec<String>,
+    /// What the command line overrode.
+    pub clock: Option<Clock>,
+    /// Same.
+    pub repeats: Option<u32>,
+    /// Names or files as given.
+    pub scenarios: Vec<ScenarioRef>,
+    /// `--kernel` and `--kbuild`, if given.
+    pub ready_kernel: Option<(PathBuf, PathBuf)>,
+    /// The host's fingerprint.
+    pub host: serde_json::Value,
+    /// QEMU's version, the accelerator, and why that one.
+    pub machine: serde_json::Value,
+    /// Every kernel booted.
+    pub kernels: Vec<KernelRecord>,
+}
+
+/// A scenario as it was when the run began.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioRef {
+    /// What the user wrote.
+    pub given: String,
+    /// Its hash: a changed scenario cannot be resumed.
+    pub hash: String,
+}
+
+/// A kernel of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelRecord {
+    /// What was asked for.
+    pub spec: KernelSpec,
+    /// The artifact's key.
+    pub key: String,
+    /// The source with its exact version.
+    pub source: String,
+    /// `uname -r`.
+    pub release: String,
+    /// First line of the compiler's version.
+    pub compiler: String,
+    /// The guest modules' key.
+    pub modules: String,
+}
+
+/// An open run folder; locked against a second process.
+pub struct Run {
+    dir: PathBuf,
+    /// Results by trial id.
+    pub results: BTreeMap<String, TrialResult>,
+    rows: BTreeMap<usize, String>,
+    next: usize,
+    csv: File,
+    _lock: File,
+}
+
+const CSV_HEADER: &str = "scenario,variant,repeat,clock,metric,unit,value\n";
+
+impl Run {
+    /// Makes the folder of a new run.
+    pub fn create(results: &Path, header: &Header) -> Result<Self> {
+        let dir = results.join(&header.id);
+        fs::create_dir_all(results).with_context(|| format!("creating {}", results.display()))?;
+        fs::create_dir(&dir).with_context(|| format!("creating run folder {}", dir.display()))?;
+        fs::create_dir(dir.join("trials")).and_then(|()| fs::create_dir(dir.join("console"))).with_context(|| format!("creating folders in {}", dir.display()))?;
+        write_whole(&dir.join("run.yaml"), serde_yaml::to_string(header)?.as_bytes())?;
+        Self::open(dir, BTreeMap::new(), &[])
+    }
+
+    /// Reads the header of an earlier run.
+    pub fn header(results: &Path, id: &str) -> Result<Header> {
+        let plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) && !id.starts_with('.');
+        let path = results.join(id).join("run.yaml");
+        if !plain || !path.is_file() {
+            return Err(Fault::usage(format!("there is no run `{}` in {}; its folders are the runs", id.escape_debug(), results.display())).into());
+        }
+        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let header: Header = serde_yaml::from_str(&text).map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
+        if header.schema != SCHEMA || header.id != id {
+            return Err(Fault::usage(format!("{} has schema {} and id {}; this program reads schema {SCHEMA}", path.display(), header.schema, header.id)).into());
+        }
+        Ok(header)
+    }
+
+    /// Opens an earlier run to make what is missing of `plan`. Trials that failed because
+    /// of the machine are forgotten and made again.
+    pub fn resume(results: &Path, id: &str, plan: &[Trial]) -> Result<Self> {
+        let dir = results.join(id);
+        let mut known = BTreeMap::new();
+        for trial in plan {
+            let path = trial_path(&dir, trial);
+            let Ok(bytes) = fs::read(&path) else { continue };
+            let result: TrialResult = serde_json::from_slice(&bytes).with_context(|| format!("reading {}; delete it to make the trial again", path.display()))?;
+            let again = matches!(result.outcome, crate::core::boot::Outcome::Infrastructure(_));
+            if result.id == trial.id && !again {
+                known.insert(trial.id.clone(), result);
+            }
+        }
+        Self::open(dir, known, plan)
+    }
+
+    fn open(dir: PathBuf, results: BTreeMap<String, TrialResult>, plan: &[Trial]) -> Result<Self> {
+        let lock_path = dir.join(".lock");
+        let lock = File::options().create(true).append(true).open(&lock_path).with_context(|| format!("opening {}", lock_path.display()))?;
+        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Fault::usage(format!("run {} is being made by another process; wait for it or stop it", dir.display())).into());
+        }
+        let csv_path = dir.join("samples.csv");
+        write_whole(&csv_path, CSV_HEADER.as_bytes())?;
+        let csv = File::options().append(true).open(&csv_path).with_context(|| format!("opening {}", csv_path.display()))?;
+        let mut run = Self { dir, results: BTreeMap::new(), rows: BTreeMap::new(), next: 0, csv, _lock: lock };
+        for trial in plan {
+            if let Some(result) = results.get(&trial.id) {
+                run.note(trial, result)?;
+            }
+        }
+        run.results = results;
+        Ok(run)
+    }
+
+    /// The run's folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Stores a trial's result, console and channel. On return they are on disk.
+    pub fn store(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
+        let name = trial.id.replace('/', ".");
+        write_whole(&self.dir.join("console").join(format!("{name}.log")), &raw.console)?;
+        write_whole(&self.dir.join("console").join(format!("{name}.events")), &raw.channel)?;
+        write_whole(&trial_path(&self.dir, trial), &serde_json::to_vec(result)?)?;
+        self.note(trial, result)?;
+        self.results.insert(trial.id.clone(), result.clone());
+        Ok(())
+    }
+
+    /// Adds a trial's rows to samples.csv once all trials before it have theirs.
+    fn note(&mut self, trial: &Trial, result: &TrialResult) -> Result<()> {
+        let prefix = format!("{},{},{},{}", trial.scenario.name, trial.variant().name, trial.repeat, trial.clock);
+        let rows = summary::samples(&trial.scenario, result).into_iter().map(|s| format!("{prefix},{},ns,{}\n", s.metric, s.value.0));
+        self.rows.insert(trial.index, rows.collect());
+        while let Some(rows) = self.rows.remove(&self.next) {
+            self.append(&rows)?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, rows: &str) -> Result<()> {
+        self.csv.write_all(rows.as_bytes()).with_context(|| format!("writing {}", self.dir.join("samples.csv").display()))
+    }
+
+    /// Writes what waits behind trials that were never made, and the summary.
+    pub fn finish(&mut self, summary: &Summary) -> Result<()> {
+        let waiting: String = std::mem::take(&mut self.rows).into_values().collect();
+        self.append(&waiting)?;
+        self.csv.sync_all().context("writing samples.csv")?;
+        let mut text = serde_json::to_string_pretty(summary)?;
+        text.push('\n');
+        write_whole(&self.dir.join("summary.json"), text.as_bytes())
+    }
+}
+
+fn trial_path(dir: &Path, trial: &Trial) -> PathBuf {
+    dir.join("trials").join(format!("{}.json", trial.id.replace('/', ".")))
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Boots of a scripted guest: what they mean, what the oracle says, what the ideal is.
+#![allow(missing_docs)]
+
+mod support;
+
+use bootrig::core::{
+    boot::{Outcome, TrialResult, interpret},
+    ideal::Bound,
+    machine::{End, RawBoot},
+    oracle::Rule,
+    plan::Trial,
+    scenario::{NodeKind, Order, Scenario},
+    units::Nanos,
+};
+use proptest::prelude::*;
+use support::*;
+
+fn trial(order: Order) -> Trial {
+    trials(scenario(), 1).into_iter().find(|t| t.variant().order == order).unwrap()
+}
+
+fn result_of(trial: &Trial, calls: &[Call]) -> TrialResult {
+    interpret(trial, &RawBoot { channel: channel(trial, calls), ..good(trial) })
+}
+
+fn rules(result: &TrialResult) -> Vec<Rule> {
+    let mut rules: Vec<_> = result.oracle.violations.iter().map(|v| v.rule).collect();
+    rules.sort();
+    rules.dedup();
+    rules
+}
+
+#[test]
+fn good_boots_have_exact_times_and_no_violation() {
+    let serial = interpret(&trial(Order::Serial), &good(&trial(Order::Serial)));
+    assert_eq!(serial.outcome, Outcome::Completed);
+    assert_eq!(rules(&serial), []);
+    let times = serial.times.unwrap();
+    // 30 + 100 + 50 + 40 + 40 + 0 ms, one after another.
+    assert_eq!(times.device_shutdown, Nanos(260 * MS));
+    assert_eq!(times.shutdown_ideal.as_ref().unwrap().time, Nanos(260 * MS));
+    assert_eq!(times.shutdown_ideal.as_ref().unwrap().bound, Bound::Sum);
+
+    let parallel = interpret(&trial(Order::Parallel), &good(&trial(Order::Parallel)));
+    assert_eq!(rules(&parallel), []);
+    let times = parallel.times.unwrap();
+    // The slow device, then its bridge.
+    assert_eq!(times.device_shutdown, Nanos(130 * MS));
+    assert_eq!(times.shutdown_ideal.as_ref().unwrap().time, Nanos(130 * MS));
+    assert_eq!(times.shutdown_ideal.as_ref().unwrap().bound, Bound::Path(vec!["slow".into(), "sw".into()]));
+}
+
+#[test]
+fn reboot_parts_add_up_and_leave_out_the_dump() {
+    let times = interpret(&trial(Order::Serial), &good(&trial(Order::Serial))).times.unwrap();
+    let r = times.reboot;
+    assert_eq!(r.total, r.user_space + r.kernel + r.device_shutdown + r.firmware + r.next_boot);
+    // 1 ms user space, 1 ms kernel, 260 ms, 10 ms of firmware, 280 ms; the dump took 1 ms.
+    assert_eq!(r.total, Nanos(552 * MS));
+    assert_eq!(r.firmware, Nanos(10 * MS));
+}
+
+#[test]
+fn a_lock_bounds_the_ideal() {
+    let mut s = scenario();
+    s.devices.extend((2..6).map(|n| device(&format!("nic.{n}"), None, NodeKind::Endpoint, Some("locked"))));
+    let trial = trials(s, 1).into_iter().find(|t| t.variant().order == Order::Parallel).unwrap();
+    let result = interpret(&trial, &good(&trial));
+    assert_eq!(rules(&result), []);
+    let times = result.times.unwrap();
+    assert_eq!(times.shutdown_ideal.as_ref().unwrap().bound, Bound::Lock("rtnl".into()));
+    assert_eq!((times.shutdown_ideal.as_ref().unwrap().time, times.device_shutdown), (Nanos(240 * MS), Nanos(240 * MS)));
+}
+
+#[test]
+fn each_rule_finds_its_fault() {
+    let parallel = trial(Order::Parallel);
+    let right = shutdowns(&parallel, SHUTDOWN);
+    let at = |d: usize| right.iter().position(|c| c.0 == d).unwrap();
+    let with = |change: &dyn Fn(&mut Vec<Call>)| {
+        let mut calls = right.clone();
+        change(&mut calls);
+        rules(&result_of(&parallel, &calls))
+    };
+    assert_eq!(with(&|_| {}), []);
+    // A parent in the middle of its child.
+    assert_eq!(with(&|c| c[at(0)].1 = SHUTDOWN), [Rule::ChildrenFirst]);
+    // A device left out, and one done twice.
+    assert_eq!(with(&|c| { c.remove(at(5)); }), [Rule::ShutDownOnce]);
+    assert_eq!(with(&|c| c.push(c[at(5)])), [Rule::ShutDownOnce]);
+    // Hurried.
+    assert_eq!(with(&|c| c[at(1)].3 -= 1), [Rule::DelayRespected]);
+    // Before the window.
+    assert_eq!(with(&|c| { c[at(5)].1 -= 5; c[at(5)].2 -= 5; }), [Rule::InsideWindow]);
+    // A lock held by two.
+    assert_eq!(with(&|c| { let b = c[at(3)].1; c[at(3)] = (3, b, b, b + 40 * MS); }), [Rule::LockHeldAlone]);
+    // An event of a device that does not exist: nothing of this record can be trusted.
+    let mut calls = right.clone();
+    calls.push((77, SHUTDOWN, SHUTDOWN, SHUTDOWN));
+    assert!(matches!(result_of(&parallel, &calls).outcome, Outcome::LostResult(_)));
+
+    let serial = trial(Order::Serial);
+    let mut calls = shutdowns(&serial, SHUTDOWN);
+    calls[3].1 -= 1;
+    calls[3].2 -= 1;
+    assert_eq!(rules(&result_of(&serial, &calls)), [Rule::NoOverlap]);
+}
+
+#[test]
+fn console_and_pid1_are_judged() {
+    let trial = trial(Order::Serial);
+    let raw = good(&trial);
+    let splat = RawBoot { console: b"[1.0] WARNING: CPU: 0 PID: 1 at drivers/base/core.c:1\n".to_vec(), ..raw.clone() };
+    assert_eq!(rules(&interpret(&trial, &splat)), [Rule::NoSplat]);
+}
+
+#[test]
+fn failures_are_outcomes_not_numbers() {
+    let trial = trial(Order::Serial);
+    let raw = good(&trial);
+    let outcome = |raw: RawBoot| {
+        let result = interpret(&trial, &raw);
+        assert!(result.times.is_none());
+        result.outcome
+    };
+    let with = |end: End| RawBoot { end, ..raw.clone() };
+    assert!(matches!(outcome(with(End::Machine("killed".into()))), Outcome::Infrastructure(_)));
+    assert!(matches!(outcome(with(End::Deadline("shutdown".into()))), Outcome::Hang(_)));
+    assert!(matches!(outcome(with(End::Splat("soft lockup".into()))), Outcome::Hang(_)));
+    assert!(matches!(outcome(with(End::Early("status 0".into()))), Outcome::LostResult(_)));
+    // A panic explains what came after it, whatever that was.
+    for end in [End::Finished, End::Early(String::new()), End::Deadline(String::new())] {
+        let console = b"Kernel panic - not syncing: x\n".to_vec();
+        assert!(matches!(outcome(RawBoot { end, console, ..raw.clone() }), Outcome::Panic(_)));
+    }
+    let garbage = RawBoot { channel: vec![0xff; 300], ..raw.clone() };
+    assert!(matches!(outcome(garbage), Outcome::LostResult(_)));
+    // Rebooted before the marks: the kernel side never spoke.
+    let text = String::from_utf8(raw.channel.clone()).unwrap();
+    let quiet: String = text.lines().filter(|l| !l.starts_with("bootrig1 k")).map(|l| format!("{l}\n")).collect();
+    let Outcome::LostResult(why) = outcome(RawBoot { channel: quiet.into_bytes(), ..raw.clone() }) else { panic!() };
+    assert!(why.contains("without the mark"), "{why}");
+}
+
+/// Random trees with random delays and locks.
+fn any_scenario() -> impl Strategy<Value = Scenario> {
+    let node = (any::<prop::sample::Index>(), 0u64..200, prop::option::of(0..3u8));
+    proptest::collection::vec(node, 1..30).prop_map(|nodes| {
+        let mut s = scenario();
+        s.devices.clear();
+        s.profiles.clear();
+        for (n, (above, ms, lock)) in nodes.into_iter().enumerate() {
+            let parent = above.index(n + 1).checked_sub(1);
+            let lock = lock.map(|l| format!("lock{l}"));
+            s.profiles.insert(format!("p{n}"), profile(&format!("p{n}"), ms, lock.as_deref()));
+            s.devices.push(device(&format!("d.{n}"), parent, NodeKind::Bridge, Some(&format!("p{n}"))));
+        }
+        s
+    })
+}
+
+proptest! {
+    /// A correct guest never breaks a rule, and nothing is faster than the ideal; serial
+    /// is the sum exactly.
+    #[test]
+    fn correct_guests_are_never_accused_and_never_beat_the_ideal(s in any_scenario()) {
+        for trial in trials(s, 1) {
+            let result = interpret(&trial, &good(&trial));
+            prop_assert_eq!(&result.outcome, &Outcome::Completed);
+            prop_assert!(result.oracle.violations.is_empty(), "{:?}", result.oracle.violations);
+            let times = result.times.unwrap();
+            prop_assert!(times.device_shutdown >= times.shutdown_ideal.as_ref().unwrap().time);
+            if trial.variant().order == Order::Serial {
+                prop_assert_eq!(times.device_shutdown, times.shutdown_ideal.as_ref().unwrap().time);
+            }
+        }
+    }
+
+    /// Whatever single call is left out of a correct guest, the oracle notices.
+    #[test]
+    fn a_missing_shutdown_is_always_found(s in any_scenario(), which in any::<prop::sample::Index>()) {
+        let trial = trials(s, 1).pop().unwrap();
+        let mut calls = shutdowns(&trial, SHUTDOWN);
+        calls.remove(which.index(calls.len()));
+        prop_assert!(rules(&result_of(&trial, &calls)).contains(&Rule::ShutDownOnce));
+    }
+}

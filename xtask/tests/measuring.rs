@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The real flow of a run over a scripted machine: plan, measure, store, resume, sum up.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::Path};
+
+use bootrig::{
+    core::{
+        boot::{Outcome, TrialResult},
+        fault::Exit,
+        machine::{End, Interrupted, Machine, RawBoot},
+        measure::{Ended, Options, Sink, measure},
+        plan::Trial,
+        scenario::{Expectation, Metric, Scenario, Target},
+        summary::{self, Summary, summarise},
+        units::{Fraction, Nanos},
+    },
+    edge::store::{Header, Run, SCHEMA},
+};
+use support::*;
+
+struct ToRun(Run);
+
+impl Sink for ToRun {
+    fn started(&mut self, _: &Trial) {}
+    fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> anyhow::Result<()> {
+        self.0.store(trial, raw, result)
+    }
+}
+
+fn options(jobs: usize, keep_going: bool) -> Options {
+    Options { jobs: NonZeroUsize::new(jobs).unwrap(), keep_going, retries: 2 }
+}
+
+fn header(id: &str) -> Header {
+    Header {
+        schema: SCHEMA,
+        id: id.into(),
+        begun: "2026-01-01T00:00:00Z".into(),
+        command: vec!["bench".into()],
+        clock: None,
+        repeats: None,
+        scenarios: vec![],
+        ready_kernel: None,
+        host: serde_json::json!({}),
+        machine: serde_json::json!({}),
+        kernels: vec![],
+    }
+}
+
+/// Runs `plan` into a new or resumed run; returns how it ended and its summary.
+fn run(results: &Path, id: &str, plan: &[Trial], machine: &dyn Machine, options: Options) -> (Ended, Summary) {
+    let run = if results.join(id).exists() { Run::resume(results, id, plan).unwrap() } else { Run::create(results, &header(id)).unwrap() };
+    let missing: Vec<Trial> = plan.iter().filter(|t| !run.results.contains_key(&t.id)).cloned().collect();
+    let mut sink = ToRun(run);
+    let ended = measure(&missing, machine, options, &mut sink).unwrap();
+    let summary = summarise(id, serde_json::json!({}), plan, &sink.0.results);
+    sink.0.finish(&summary).unwrap();
+    (ended, summary)
+}
+
+fn csv(results: &Path, id: &str) -> String {
+    fs::read_to_string(results.join(id).join("samples.csv")).unwrap()
+}
+
+fn expecting(of: Target, within: u32) -> Scenario {
+    let mut s = scenario();
+    s.expect = vec![Expectation { variant: "parallel".into(), metric: Metric::DeviceShutdown, within: Fraction(within), of }];
+    s
+}
+
+#[test]
+fn samples_are_the_same_however_many_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = trials(scenario(), 5);
+    for jobs in [1, 2, 7] {
+        let (ended, summary) = run(dir.path(), &format!("j{jobs}"), &plan, &Scripted::good(), options(jobs, false));
+        assert_eq!(ended, Ended::Complete);
+        assert_eq!(summary::exit(&summary), Exit::Done);
+    }
+    assert_eq!(csv(dir.path(), "j1"), csv(dir.path(), "j2"));
+    assert_eq!(csv(dir.path(), "j1"), csv(dir.path(), "j7"));
+    assert!(csv(dir.path(), "j1").contains("scripted,parallel,0,virtual,device_shutdown,ns,130000000\n"));
+    assert!(csv(dir.path(), "j1").contains("scripted,serial,4,virtual,device_shutdown/nic.1,ns,40000000\n"));
+}
+
+#[test]
+fn a_stopped_run_resumes_without_repeating_a_boot() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = trials(scenario(), 4);
+    run(dir.path(), "whole", &plan, &Scripted::good(), options(1, false));
+    // Interrupted at the fifth boot.
+    let stop_at = plan[4].id.clone();
+    let machine = Scripted::new(move |t, _| if t.id == stop_at { Err(Interrupted) } else { Ok(good(t)) });
+    let (ended, summary) = run(dir.path(), "stopped", &plan, &machine, options(1, false));
+    assert_eq!(ended, Ended::Interrupted);
+    assert!(summary.scenarios[0].variants.iter().all(|v| v.outcome == "not run"));
+    // A power cut in the middle of a row, and a trial file that never got its name.
+    let path = dir.path().join("stopped/samples.csv");
+    fs::write(&path, &csv(dir.path(), "stopped")[..200]).unwrap();
+    let machine = Scripted::good();
+    let (ended, summary) = run(dir.path(), "stopped", &plan, &machine, options(1, false));
+    assert_eq!((ended, summary::exit(&summary)), (Ended::Complete, Exit::Done));
+    assert_eq!(machine.boots.lock().unwrap().len(), plan.len() - 4, "finished boots are not made again");
+    assert_eq!(csv(dir.path(), "stopped"), csv(dir.path(), "whole"));
+}
+
+#[test]
+fn a_run_is_open_once_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = trials(scenario(), 1);
+    let _open = Run::create(dir.path(), &header("r")).unwrap();
+    let error = Run::resume(dir.path(), "r", &plan).err().unwrap();
+    assert!(error.to_string().contains("another process"), "{error}");
+}
+
+#[test]
+fn run_names_cannot_leave_the_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    for id in ["", "..", "../x", "/etc", "a/b", ".hidden", "nope", "a\nb"] {
+        let error = Run::header(dir.path(), id).unwrap_err();
+        assert_eq!(bootrig::core::fault::exit_of(&error), Exit::Usage, "{id}");
+    }
+}
+
+#[test]
+fn a_damaged_trial_is_named_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = trials(scenario(), 1);
+    run(dir.path(), "r", &plan, &Scripted::good(), options(1, false));
+    let path = dir.path().join("r/trials/scripted.serial.0.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, &text[..text.len() / 2]).unwrap();
+    let error = format!("{:#}", Run::resume(dir.path(), "r", &plan).err().unwrap());
+    assert!(error.contains("scripted.serial.0.json"), "{error}");
+}
+
+#[test]
+fn failures_stop_the_run_unless_told_to_keep_going() {
+    let plan = trials(scenario(), 2);
+    let panics = || {
+        Scripted::new(|t, _| {
+            let console = if t.id == "scripted/parallel/0" { b"Kernel panic - not syncing: x\n".to_vec() } else { vec![] };
+            Ok(RawBoot { console, ..good(t) })
+        })
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (ended, summary) = run(dir.path(), "stop", &plan, &panics(), options(1, false));
+    assert_eq!((ended, summary::exit(&summary)), (Ended::GaveUp, Exit::Guest));
+    let (ended, summary) = run(dir.path(), "go", &plan, &panics(), options(1, true));
+    assert_eq!((ended, summary::exit(&summary)), (Ended::Complete, Exit::Guest));
+    let parallel = &summary.scenarios[0].variants[1];
+    assert!(parallel.outcome.starts_with("panic: "), "{}", parallel.outcome);
+    // The failed repeat is no number: only the good one counts.
+    assert_eq!(parallel.metrics["device_shutdown"].samples, [130 * MS]);
+}
+
+#[test]
+fn a_failing_machine_is_retried_a_bounded_number_of_times() {
+    let plan = trials(scenario(), 1);
+    let broken = |good_after: u32| {
+        Scripted::new(move |t, before| {
+            let end = if before < good_after { End::Machine("QEMU was killed".into()) } else { End::Finished };
+            Ok(RawBoot { end, ..good(t) })
+        })
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (_, summary) = run(dir.path(), "heals", &plan, &broken(2), options(1, false));
+    assert_eq!(summary::exit(&summary), Exit::Done);
+    let machine = broken(u32::MAX);
+    let (_, summary) = run(dir.path(), "never", &plan, &machine, options(1, false));
+    assert_eq!(summary::exit(&summary), Exit::Infrastructure);
+    assert!(machine.boots.lock().unwrap().values().all(|n| *n == 3));
+    // Resumed, it is made again.
+    let (_, summary) = run(dir.path(), "never", &plan, &Scripted::good(), options(1, false));
+    assert_eq!(summary::exit(&summary), Exit::Done);
+}
+
+#[test]
+fn expectations_decide_the_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    for (id, of, within, exit) in [
+        ("a", Target::Ideal, 0, Exit::Done),
+        ("b", Target::Value(Nanos(131 * MS)), 10_000, Exit::Done),
+        ("c", Target::Value(Nanos(200 * MS)), 10_000, Exit::Failed),
+        ("d", Target::Variant("serial".into()), 400_000, Exit::Failed),
+        ("e", Target::Variant("serial".into()), 500_000, Exit::Done),
+    ] {
+        let (_, summary) = run(dir.path(), id, &trials(expecting(of, within), 1), &Scripted::good(), options(1, false));
+        assert_eq!(summary::exit(&summary), exit, "{id}: {:?}", summary.scenarios[0].expectations);
+    }
+}
+
+#[test]
+fn the_oracle_fails_a_run() {
+    let plan = trials(scenario(), 1);
+    let machine = Scripted::new(|t, _| {
+        let mut calls = shutdowns(t, SHUTDOWN);
+        calls.pop();
+        Ok(RawBoot { channel: channel(t, &calls), ..good(t) })
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let (ended, summary) = run(dir.path(), "r", &plan, &machine, options(1, false));
+    assert_eq!((ended, summary::exit(&summary)), (Ended::Complete, Exit::Failed));
+    assert!(summary.scenarios[0].variants[0].oracle.violations[0].contains("sw was shut down 0 times"));
+}
+
+#[test]
+fn a_full_disk_stops_the_run_and_keeps_what_is_stored() {
+    struct Full(u32);
+    impl Sink for Full {
+        fn started(&mut self, _: &Trial) {}
+        fn finished(&mut self, _: &Trial, _: &RawBoot, _: &TrialResult) -> anyhow::Result<()> {
+            self.0 += 1;
+            anyhow::ensure!(self.0 < 2, "no space left on device");
+            Ok(())
+        }
+    }
+    let plan = trials(scenario(), 20);
+    let machine = Scripted::good();
+    let error = measure(&plan, &machine, options(2, true), &mut Full(0)).unwrap_err();
+    assert!(error.to_string().contains("no space"));
+    assert!(machine.boots.lock().unwrap().len() < plan.len());
+}
+
+#[test]
+fn summary_reads_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, summary) = run(dir.path(), "r", &trials(scenario(), 1), &Scripted::good(), options(1, false));
+    let text = fs::read_to_string(dir.path().join("r/summary.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
+    let results: BTreeMap<String, TrialResult> = BTreeMap::new();
+    let empty = summarise("r", serde_json::json!({}), &trials(scenario(), 1), &results);
+    assert_eq!(summary::exit(&empty), Exit::Guest, "nothing measured is no success");
+    assert!(Outcome::Completed.to_string() == "completed");
+}
