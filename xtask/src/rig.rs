@@ -193,9 +193,10 @@ impl Rig {
         if !gdb {
             return Ok((command, None));
         }
-        let (more, hint) = qemu::paused(&self.scratch.path().join("gdb"), &self.artifacts.kernel(&trial.kernel)?.kernel.kbuild.join("vmlinux"))?;
-        command.args(more);
-        Ok((command, Some(hint)))
+        let socket = self.scratch.path().join("gdb");
+        let vmlinux = self.artifacts.kernel(&trial.kernel)?.kernel.kbuild.join("vmlinux");
+        command.args(qemu::gdb_args(&socket)?);
+        Ok((command, Some(qemu::gdb_hint(&vmlinux, &socket))))
     }
 
     /// What is built.
