@@ -3,7 +3,7 @@
 //! [`cmd`] (subcommands) -> [`edge`] (files, processes, network) -> [`core`] (pure).
 //! `tests/layering.rs` holds the arrows in place.
 
-//pub mod cli;
-//pub mod cmd;
+pub mod cli;
+pub mod cmd;
 pub mod core;
 pub mod edge;

@@ -3,28 +3,42 @@
 //! the [`Machine`] that boots its trials.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use anyhow::{Context, Result};
 
 use crate::{
     core::{
+        fault::Fault,
         layout::{Layout, lay_out},
-        machine::{Interrupted, Machine, RawBoot},
+        machine::{End, Interrupted, Machine, RawBoot},
         plan::{KernelSpec, Trial},
         program::{self, Finish},
-        scenario::Scenario,
+        scenario::Clock,
     },
     edge::{
-        cache::Cache,
-        initramfs,
+        cache::{Cache, write_whole},
+        host, initramfs,
         kernel::{self, Kernel},
-        module,
-        store::KernelRecord,
+        module, process, qemu,
+        store::{Header, KernelRecord},
     },
 };
+
+/// The checkout's folder.
+///
+/// # Errors
+/// When this program was not started through cargo and the checkout it was built from is
+/// gone.
+pub fn checkout() -> Result<PathBuf> {
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let root = manifest.parent().map(Path::to_path_buf).filter(|r| r.join("scenarios").is_dir());
+    root.with_context(|| format!("{} is not in a checkout of bootrig; start this program as `cargo xtask`", manifest.display()))
+}
 
 /// A kernel and the guest modules built against it.
 pub struct Booted {
@@ -34,15 +48,14 @@ pub struct Booted {
     pub modules: PathBuf,
 }
 
-/// Everything that is built, before anything boots.
+/// Everything that is built before anything boots.
 pub struct Artifacts {
-    root: PathBuf,
     cache: Cache,
     init: PathBuf,
     kernels: BTreeMap<KernelSpec, Booted>,
 }
 
-/// `--kernel PATH --kbuild DIR`: a kernel that was built elsewhere.
+/// `--kernel BZIMAGE --kbuild DIR`: a kernel that was built elsewhere.
 pub type ReadyKernel = Option<(PathBuf, PathBuf)>;
 
 impl Artifacts {
@@ -52,17 +65,27 @@ impl Artifacts {
         let init = initramfs::init_binary(root, &cache, say)?;
         let mut kernels = BTreeMap::new();
         for trial in plan {
-            if kernels.contains_key(&trial.kernel) {
+            let spec = &trial.kernel;
+            if kernels.contains_key(spec) {
                 continue;
             }
             let kernel = match ready {
                 Some((image, kbuild)) => Kernel::ready(image, kbuild)?,
-                None => kernel::provide(root, &cache, &trial.kernel, say)?,
+                None => kernel::provide(root, &cache, spec, say)?,
             };
-            let modules = module::provide(root, &cache, &kernel, say)?;
-            kernels.insert(trial.kernel.clone(), Booted { kernel, modules });
+            let kbuild = || match ready {
+                Some(_) => Ok(kernel.kbuild.clone()),
+                None => kernel::checked_kbuild(root, &cache, spec, &kernel, say),
+            };
+            let modules = module::provide(root, &cache, &kernel.key, &kbuild, say)?;
+            kernels.insert(spec.clone(), Booted { kernel, modules });
         }
-        Ok(Self { root: root.into(), cache, init, kernels })
+        Ok(Self { cache, init, kernels })
+    }
+
+    /// The kernel of `spec`, and its modules.
+    pub fn kernel(&self, spec: &KernelSpec) -> Result<&Booted> {
+        self.kernels.get(spec).with_context(|| format!("kernel {spec:?} was not provided"))
     }
 
     /// What run.yaml says about the kernels.
@@ -76,5 +99,133 @@ impl Artifacts {
             modules: booted.modules.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         };
         self.kernels.iter().map(record).collect()
+    }
+
+    /// Writes the initramfs of `trial` into the cache, named by its contents.
+    fn initramfs(&self, trial: &Trial, layout: &Layout, finish: Finish) -> Result<PathBuf> {
+        let booted = self.kernel(&trial.kernel)?;
+        let read = |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
+        let mut archive = initramfs::Archive::new();
+        archive.file("init", 0o755, read(&self.init)?)?;
+        for module in ["marks.ko", "dummy_pci.ko"] {
+            archive.file(&format!("bootrig/{module}"), 0o644, read(&booted.modules.join(module))?)?;
+        }
+        for (path, bytes) in program::files(trial, &layout.paths, finish) {
+            archive.file(&path, 0o644, bytes)?;
+        }
+        let bytes = archive.to_bytes();
+        let folder = self.cache.root().join("initramfs");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let path = folder.join(format!("{}.cpio", blake3::hash(&bytes).to_hex()));
+        // Named by its contents, but the disk may have lost them: compare, do not trust.
+        if fs::read(&path).ok().as_ref() != Some(&bytes) {
+            write_whole(&path, &bytes).map_err(|e| self.cache.explain(e))?;
+        }
+        Ok(path)
+    }
+}
+
+/// What one trial boots.
+struct Ready {
+    kernel: PathBuf,
+    initrd: PathBuf,
+    layout: Layout,
+}
+
+/// The real machine: QEMU with everything that the plan's trials need.
+pub struct Rig {
+    artifacts: Artifacts,
+    host: qemu::Host,
+    ready: BTreeMap<String, Ready>,
+    scratch: process::Scratch,
+    boots: AtomicU64,
+}
+
+impl Rig {
+    /// Lays out every trial's devices, writes its initramfs, finds QEMU and, for wall
+    /// time, what accelerates it. Says what will not be as a scenario asks.
+    ///
+    /// # Errors
+    /// Usage: a tree or a machine that cannot be. Infrastructure: QEMU is missing or too
+    /// old, the disk is full.
+    pub fn new(artifacts: Artifacts, plan: &[Trial], accel: qemu::AccelChoice, finish: Finish, say: &dyn Fn(&str)) -> Result<Self> {
+        let mut ready = BTreeMap::new();
+        for trial in plan {
+            let scenario = &trial.scenario;
+            let layout = lay_out(&scenario.devices, scenario.machine.kind)
+                .map_err(|e| Fault::usage(format!("scenario {}: {e}", scenario.name)))?;
+            let kernel = artifacts.kernel(&trial.kernel)?.kernel.image.clone();
+            let initrd = artifacts.initramfs(trial, &layout, finish)?;
+            ready.insert(trial.id.clone(), Ready { kernel, initrd, layout });
+        }
+        let host = Self::host_for(&artifacts, plan, &ready, accel, say)?;
+        let rig = Self { artifacts, host, ready, scratch: process::scratch("bootrig-")?, boots: AtomicU64::new(0) };
+        let mut notes = BTreeSet::new();
+        for trial in plan {
+            notes.extend(rig.command(trial, rig.scratch.path())?.notes.iter().map(ToString::to_string));
+        }
+        notes.iter().for_each(|note| say(&format!("note: {note}")));
+        Ok(rig)
+    }
+
+    /// What is built.
+    pub fn artifacts(&self) -> &Artifacts {
+        &self.artifacts
+    }
+
+    /// The files and the layout that `trial` boots with, in `dir`.
+    fn files(&self, trial: &Trial, dir: &Path) -> Result<(qemu::BootFiles, &Layout)> {
+        let ready = self.ready.get(&trial.id).with_context(|| format!("trial {} was not prepared", trial.id))?;
+        Ok((qemu::BootFiles::below(dir, &ready.kernel, &ready.initrd), &ready.layout))
+    }
+
+    fn command(&self, trial: &Trial, dir: &Path) -> Result<qemu::CommandLine> {
+        let (files, layout) = self.files(trial, dir)?;
+        Ok(qemu::command(&self.host, &files, trial, layout)?)
+    }
+
+    /// The command line of `trial`, to be run by hand: what the machine writes goes to
+    /// `dry-run/<trial>/` in the cache.
+    pub fn by_hand(&self, trial: &Trial) -> Result<String> {
+        let dir = self.artifacts.cache.root().join("dry-run").join(trial.id.replace('/', "."));
+        fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        let (files, layout) = self.files(trial, &dir)?;
+        Ok(qemu::command(&self.host, &files.without_qmp(), trial, layout)?.to_string())
+    }
+
+    /// What run.yaml says about the machine: QEMU's version, and what runs wall time.
+    pub fn machine(&self) -> serde_json::Value {
+        serde_json::json!({
+            "qemu": self.host.qemu.version.to_string(),
+            "accelerator": self.host.accelerator.to_string(),
+        })
+    }
+
+    /// Checks that this machine would go on with what run `header` began.
+    ///
+    /// # Errors
+    /// Usage: QEMU or a kernel is another than it was.
+    pub fn same_as(&self, header: &Header) -> Result<()> {
+        let now = (self.machine(), self.artifacts.records());
+        if (&now.0, &now.1) != (&header.machine, &header.kernels) {
+            let why = format!("run {} was begun with another QEMU, kernel or compiler; its numbers would not belong together: begin a new run", header.id);
+            return Err(Fault::usage(why).into());
+        }
+        Ok(())
+    }
+}
+
+impl Machine for Rig {
+    fn boot(&self, trial: &Trial) -> Result<RawBoot, Interrupted> {
+        let number = self.boots.fetch_add(1, Ordering::Relaxed);
+        let dir = self.scratch.path().join(number.to_string());
+        let prepared = fs::create_dir(&dir).with_context(|| format!("creating {}", dir.display()));
+        let booted = prepared.and_then(|()| {
+            let (files, _) = self.files(trial, &dir)?;
+            let command = self.command(trial, &dir)?;
+            Ok(qemu::boot(&command, &files, &qemu::Limits::within(trial.timeout())))
+        });
+        let _ = fs::remove_dir_all(&dir);
+        booted.unwrap_or_else(|error| Ok(RawBoot { end: End::Machine(format!("{error:#}")), ..RawBoot::default() }))
     }
 }

@@ -60,7 +60,8 @@ fn granted(scenario: &Scenario, log: &BootLog, callback: Callback) -> Option<Vec
     Some(granted)
 }
 
-fn parallel(scenario: &Scenario, variant: &Variant, granted: &[Nanos]) -> Ideal {
+/// The bound of a parallel shutdown in which device `i` takes `granted[i]`.
+pub fn parallel(scenario: &Scenario, variant: &Variant, granted: &[Nanos]) -> Ideal {
     let (path_time, path) = longest_path(scenario, granted);
     let names = path.iter().map(|d| scenario.devices[*d].name.clone()).collect();
     let mut ideal = Ideal { time: path_time, bound: Bound::Path(names) };

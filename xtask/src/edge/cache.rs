@@ -24,7 +24,7 @@ pub mod manifest;
 
 const STAGED: &str = "tmp-";
 /// Directories of the root that hold no entries.
-const NO_KINDS: [&str; 4] = ["locks", "logs", "apt", "download"];
+const NO_KINDS: [&str; 5] = ["locks", "logs", "apt", "download", "bin"];
 
 /// A content-addressed store of directories, shared by all checkouts of a user.
 #[derive(Clone, Debug)]
@@ -68,9 +68,17 @@ impl Drop for Staged {
 pub enum Check {
     /// Every byte, against the manifest.
     Full,
-    /// Only that the manifest itself is whole; for big trees that nothing is built from
-    /// in this run.
+    /// Only that the manifest itself is whole.
     Presence,
+    /// Only that it has a manifest; for big trees that nothing is built from in this run.
+    Touch,
+}
+
+impl Lock {
+    /// The key of the entry that it locks.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
 }
 
 impl Cache {
@@ -204,7 +212,8 @@ impl Cache {
         }
         let wrong = match check {
             Check::Full => manifest::verify(&dir),
-            Check::Presence => manifest::read(&dir).map(|_| ()),
+            Check::Presence => manifest::read(&dir).map(drop),
+            Check::Touch => fs::metadata(dir.join(manifest::NAME)).map(drop).context("its manifest is missing"),
         };
         if process::interrupted() {
             return Err(process::Stopped.into());
@@ -256,6 +265,7 @@ impl Cache {
             fs::rename(&place, &aside).with_context(context)?;
             remove(&aside);
         }
+        fs::create_dir_all(self.root.join(&lock.kind)).with_context(context)?;
         fs::rename(&staged.dir, &place).with_context(context)?;
         staged.done = true;
         sync_dir(&self.root.join(&lock.kind))?;

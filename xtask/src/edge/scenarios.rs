@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -14,6 +15,7 @@ use crate::core::{
     scenario::{self, Known, Profiles, Scenario},
 };
 
+/// Scenarios of this folder of the checkout are known by their name.
 const FOLDER: &str = "scenarios";
 const PROFILES: &str = "profiles.yaml";
 /// Read no more of a file than shows that it is too large; the parser then says so.
@@ -51,10 +53,10 @@ pub fn names(root: &Path) -> Result<Vec<String>> {
     for entry in fs::read_dir(&folder).with_context(context)? {
         let name = entry.with_context(context)?.file_name();
         let Some(name) = name.to_str() else { continue };
-        if let Some(stem) = name.strip_suffix(".yaml")
-            && name != PROFILES
-            && !stem.starts_with('.')
-        {
+        let Some(stem) = name.strip_suffix(".yaml") else {
+            continue;
+        };
+        if name != PROFILES && !stem.starts_with('.') {
             names.push(stem.to_string());
         }
     }
@@ -73,6 +75,45 @@ pub fn known(root: &Path) -> Result<Known> {
         kernels: None,
         series,
     })
+}
+
+/// Writes the JSON schemas for editors beside the scenarios; returns their paths.
+///
+/// # Errors
+/// Where they cannot be written.
+pub fn write_schemas(root: &Path) -> Result<Vec<PathBuf>> {
+    schemas()
+        .into_iter()
+        .map(|(name, text)| write(&root.join(FOLDER), name, &text))
+        .collect()
+}
+
+/// The schema files: name in the scenarios folder, and text.
+fn schemas() -> [(&'static str, String); 2] {
+    [
+        (
+            "schema.json",
+            scenario::schema_text(scenario::scenario_schema()),
+        ),
+        (
+            "profiles.schema.json",
+            scenario::schema_text(scenario::profiles_schema()),
+        ),
+    ]
+}
+
+/// Writes beside and renames: an editor never sees half a schema.
+fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
+    use io::Write;
+    let path = folder.join(name);
+    let context = || format!("writing {}", path.display());
+    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
+    file.write_all(text.as_bytes()).with_context(context)?;
+    file.as_file().sync_all().with_context(context)?;
+    let mode = fs::Permissions::from_mode(0o644);
+    file.as_file().set_permissions(mode).with_context(context)?;
+    file.persist(&path).with_context(context)?;
+    Ok(path)
 }
 
 fn profiles(root: &Path) -> Result<Profiles> {
@@ -142,12 +183,19 @@ fn read(path: &Path, shown: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::{fault, layout::lay_out};
 
     fn root() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .parent()
             .expect("xtask lies in the checkout")
             .into()
+    }
+
+    fn refused(name_or_path: &str) -> String {
+        let error = load(&root(), name_or_path).unwrap_err();
+        assert_eq!(fault::exit_of(&error), fault::Exit::Usage, "{error:#}");
+        format!("{error:#}")
     }
 
     #[test]
@@ -157,6 +205,123 @@ mod tests {
         for name in names {
             let scenario = load(&root(), &name).unwrap_or_else(|e| panic!("{e:#}"));
             assert_eq!(scenario.name, name);
+            lay_out(&scenario.devices, scenario.machine.kind).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+
+    #[test]
+    fn unknown_names_get_the_nearest_one() {
+        assert_eq!(
+            refused("shutdown2018"),
+            "unknown scenario `shutdown2018`; did you mean `shutdown-2018`?"
+        );
+        // Not a scenario, though it lies in the folder.
+        assert!(refused("profiles").contains("unknown scenario"));
+        assert!(refused("no/such.yaml").contains("is no file"));
+        assert!(refused("../shutdown-2018").contains("is no file"));
+    }
+
+    #[test]
+    fn a_file_outside_of_the_checkout_loads_by_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.yaml");
+        fs::copy(root().join("scenarios/shutdown-2018.yaml"), &path).unwrap();
+        let mine = load(&root(), path.to_str().unwrap()).unwrap();
+        assert_eq!(mine.name, "mine");
+
+        fs::write(&path, b"about: x\n\xff").unwrap();
+        assert!(refused(path.to_str().unwrap()).ends_with("mine.yaml:2: not UTF-8 text"));
+        fs::write(&path, vec![b'#'; 20 << 20]).unwrap();
+        assert!(refused(path.to_str().unwrap()).contains("the limit is"));
+    }
+
+    /// docs/scenarios.md shows a scenario, and what is said when it is broken.
+    #[test]
+    fn the_documentation_is_right() {
+        let docs = fs::read_to_string(root().join("docs/scenarios.md")).unwrap();
+        let (_, rest) = docs.split_once("```yaml\n").unwrap();
+        let (example, _) = rest.split_once("```").unwrap();
+        let known = known(&root()).unwrap();
+        // The series of the example may come later than this test.
+        let known = Known {
+            series: None,
+            ..known
+        };
+        scenario::parse("scenarios/mine.yaml", example, &known).unwrap_or_else(|e| panic!("{e}"));
+        let broken = example
+            .replace("profile: nvme", "profile: nvm")
+            .replace("ideal", "idael");
+        let said = scenario::parse("scenarios/mine.yaml", &broken, &known)
+            .unwrap_err()
+            .to_string();
+        assert!(docs.contains(&said), "not in docs/scenarios.md:\n{said}");
+    }
+
+    #[test]
+    fn committed_schemas_are_up_to_date() {
+        for (name, text) in schemas() {
+            let path = root().join(FOLDER).join(name);
+            let committed = fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                committed == text,
+                "{name} is stale; run `cargo xtask show --schema`"
+            );
+        }
+    }
+
+    fn validator(schema: &serde_json::Value) -> jsonschema::Validator {
+        jsonschema::draft202012::new(schema).unwrap()
+    }
+
+    fn as_json(yaml: &str) -> serde_json::Value {
+        serde_yaml::from_str(yaml).unwrap()
+    }
+
+    #[test]
+    fn committed_files_satisfy_the_schemas() {
+        let scenario = validator(scenario::scenario_schema());
+        let read = |name: &str| fs::read_to_string(root().join(FOLDER).join(name)).unwrap();
+        for name in names(&root()).unwrap() {
+            let name = format!("{name}.yaml");
+            let text = read(&name);
+            scenario
+                .validate(&as_json(&text))
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(
+                text.contains("yaml-language-server: $schema=schema.json"),
+                "{name}"
+            );
+        }
+        let profiles = validator(scenario::profiles_schema());
+        profiles
+            .validate(&as_json(&read(PROFILES)))
+            .unwrap_or_else(|e| panic!("{e}"));
+    }
+
+    #[test]
+    fn editors_see_what_is_broken() {
+        let schema = validator(scenario::scenario_schema());
+        let good = fs::read_to_string(root().join("scenarios/shutdown-2018.yaml")).unwrap();
+        for (from, to) in [
+            ("kernel: \"6.1\"", "kernel: 6.1"),
+            ("cpus: 2", "cpus: 0"),
+            ("cpus: 2", "cpus: two"),
+            ("512 MiB", "512 MB"),
+            ("2.95 s, parallel", "2.95 sec, parallel"),
+            ("count: 4", "count: 0"),
+            ("about: >", "abuot: >"),
+            ("name: mlx4", "name: ../mlx4"),
+            ("[boot, probe", "[bot, probe"),
+            ("within: 3 %", "within: 3"),
+            ("order: parallel}", "order: sideways}"),
+            ("  source: ", "  sauce: "),
+        ] {
+            let bad = good.replacen(from, to, 1);
+            assert_ne!(good, bad, "{from} is not in the file");
+            assert!(
+                !schema.is_valid(&as_json(&bad)),
+                "{to} satisfies the schema"
+            );
         }
     }
 }

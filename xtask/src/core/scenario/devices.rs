@@ -16,6 +16,9 @@ use super::{
 /// More devices than any machine here holds; what a given one holds is layout's to say.
 pub const MAX_DEVICES: u64 = 16_384;
 
+/// Levels of the tree, the root bus being the first: what the guest's device table can name.
+const MAX_LEVELS: usize = 7;
+
 impl NodeKind {
     /// How many devices fit right below one of this kind (slots of 8 functions).
     pub fn places(self) -> usize {
@@ -34,6 +37,8 @@ struct Draft<'r> {
     profile: Option<&'r str>,
     above: Above<'r>,
     position: Position,
+    /// Of what names the parent.
+    parent_position: Position,
     path: String,
 }
 
@@ -74,6 +79,7 @@ pub(super) fn read(
     let Some(order) = order(&drafts, &parents, sink) else {
         return Vec::new();
     };
+    depth(&drafts, &parents, &order, sink);
     let mut place = vec![0; drafts.len()];
     for (new, &old) in order.iter().enumerate() {
         place[old] = new;
@@ -130,6 +136,7 @@ fn expand<'r>(
                     (None, None) => Above::Root,
                 },
                 position: at.position(),
+                parent_position: at.key("parent").position(),
                 path: at.to_string(),
             });
         }
@@ -229,12 +236,12 @@ fn parents(drafts: &[Draft<'_>], sink: &mut Sink) -> Option<Vec<Option<usize>>> 
             Above::Name(name) => {
                 let found = by_name.get(name).copied();
                 match found.map(|p| drafts[p].kind) {
-                    None => sink.add_with(draft.position, || {
+                    None => sink.add_with(draft.parent_position, || {
                         let holders = drafts.iter().filter(|d| d.kind != NodeKind::Endpoint);
                         let hint = hint(name, holders.map(|d| d.name.as_str()));
                         format!("unknown device `{name}` in {}.parent{hint}", draft.path)
                     }),
-                    Some(NodeKind::Endpoint) => sink.add_with(draft.position, || {
+                    Some(NodeKind::Endpoint) => sink.add_with(draft.parent_position, || {
                         format!(
                             "{}.parent: `{name}` is an endpoint and has nothing below it",
                             draft.path
@@ -260,8 +267,27 @@ fn capacity(drafts: &[Draft<'_>], parents: &[Option<usize>], sink: &mut Sink) {
         if count > places && draft.kind != NodeKind::Endpoint {
             sink.add_with(draft.position, || {
                 format!(
-                    "{}: `{}` has {count} devices below it and {places} places",
+                    "{}: `{}` has room for {places} devices right below it, not for {count}",
                     draft.path, draft.name
+                )
+            });
+        }
+    }
+}
+
+/// Complains of devices below more bridges than the guest's device table can name.
+fn depth(drafts: &[Draft<'_>], parents: &[Option<usize>], order: &[usize], sink: &mut Sink) {
+    let mut levels = vec![1; drafts.len()];
+    for &index in order {
+        levels[index] = parents[index].map_or(1, |p| levels[p] + 1);
+        if levels[index] == MAX_LEVELS + 1 {
+            let draft = &drafts[index];
+            sink.add_with(draft.position, || {
+                format!(
+                    "{}: `{}` is on level {}; the limit is {MAX_LEVELS}",
+                    draft.path,
+                    draft.name,
+                    MAX_LEVELS + 1
                 )
             });
         }

@@ -98,12 +98,12 @@ impl Sink {
 /// Names what may have been meant by `wrong`: `; did you mean ...?`, else all `valid`
 /// names where they are few enough to read.
 pub fn hint<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
-    let wrong: String = wrong.chars().take(64).collect();
+    let wrong: String = wrong.chars().take(64).collect::<String>().to_lowercase();
     let mut all: Vec<&str> = Vec::new();
     let mut best: Option<(f64, &str)> = None;
     for name in valid {
-        let score = strsim::jaro_winkler(&wrong.to_lowercase(), name);
-        if score >= 0.8 && best.is_none_or(|b| score > b.0) {
+        let score = likeness(&wrong, name);
+        if score >= LIKE && best.is_none_or(|b| score > b.0) {
             best = Some((score, name));
         }
         if all.len() <= 16 {
@@ -116,4 +116,18 @@ pub fn hint<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> String
         None if all.len() <= 16 => format!("; valid: {}", all.join(", ")),
         None => String::new(),
     }
+}
+
+/// From this on a name is worth suggesting.
+const LIKE: f64 = 0.8;
+
+/// How likely it is that `name` was meant by `wrong`, up to 1.
+fn likeness(wrong: &str, name: &str) -> f64 {
+    let score = strsim::jaro_winkler(wrong, name);
+    // `shutdown` for `device_shutdown`: half of a name that has parts.
+    let part =
+        wrong.len() >= 3 && name.len() >= 3 && (name.contains(wrong) || wrong.contains(name));
+    // `q53` for `q35`: a slip in a name too short for the measure above.
+    let slip = 3 * strsim::osa_distance(wrong, name) <= wrong.chars().count() + 1;
+    if part || slip { score.max(LIKE) } else { score }
 }

@@ -8,11 +8,14 @@ mod canonical;
 mod cmdline;
 mod devices;
 mod diagnose;
+mod judge;
 mod parse;
 mod profiles;
 mod raw;
 mod schema;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod validate;
 
@@ -26,7 +29,7 @@ pub use canonical::to_yaml;
 pub use diagnose::{Diagnostic, Diagnostics, hint};
 pub use parse::{Known, parse};
 pub use profiles::{Profiles, parse_profiles};
-pub use schema::{profiles_schema, scenario_schema};
+pub use schema::{profiles_schema, scenario_schema, schema_text};
 pub use tree::Position;
 pub use validate::group;
 

@@ -57,6 +57,8 @@ pub(super) fn typed<T: DeserializeOwned>(
     text: &str,
     schema: &Json,
 ) -> Result<(Node, T), Diagnostics> {
+    // Some editors begin UTF-8 files with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut sink = Sink::default();
     let node = tree::read(text, &mut sink);
     if let Some(node) = &node {

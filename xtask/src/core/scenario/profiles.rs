@@ -15,8 +15,8 @@ use crate::core::units::Nanos;
 /// Profiles by name.
 pub type Profiles = BTreeMap<String, Profile>;
 
-/// Steps of one callback; more would be noise rather than a profile.
-const MAX_STEPS: usize = 32;
+/// Steps of one callback: as many as the guest's driver takes.
+const MAX_STEPS: usize = 16;
 
 /// Reads profiles.yaml.
 ///
@@ -115,55 +115,42 @@ fn steps(raw: &[raw::Step], at: &At<'_>, sink: &mut Sink) -> Vec<Step> {
     steps
 }
 
+const MICRO: Nanos = Nanos(1_000);
+const MILLI: Nanos = Nanos(1_000_000);
+
+/// The kernel's functions take whole units; finer times would be rounded in silence.
+fn whole(time: Nanos, unit: Nanos, at: &At<'_>, sink: &mut Sink) -> Nanos {
+    if time.0 % unit.0 != 0 {
+        sink.add_with(at.position(), || {
+            let (exact, unit) = (time.exact(), unit.exact());
+            format!("{at}: the kernel takes whole multiples of {unit} here, not {exact}")
+        });
+    }
+    time
+}
+
 fn step(raw: &raw::Step, at: &At<'_>, sink: &mut Sink) -> Option<Step> {
-    let mut time = |d: &raw::Duration, key: &str| duration(d, &at.key(key), sink);
-    match raw {
-        raw::Step {
-            sleep: Some(d),
-            wait: None,
-            poll: None,
-            every: None,
-            busy: None,
-        } => time(d, "sleep").map(Step::Sleep),
-        raw::Step {
-            sleep: None,
-            wait: Some(d),
-            poll: None,
-            every: None,
-            busy: None,
-        } => time(d, "wait").map(Step::Wait),
-        raw::Step {
-            sleep: None,
-            wait: None,
-            poll: None,
-            every: None,
-            busy: Some(d),
-        } => time(d, "busy").map(Step::Busy),
-        raw::Step {
-            sleep: None,
-            wait: None,
-            poll: Some(d),
-            every: Some(e),
-            busy: None,
-        } => {
-            let (total, every) = (time(d, "poll"), time(e, "every"));
-            let (total, every) = (total?, every?);
-            if every > total {
-                let at = at.key("every");
-                sink.add_with(at.position(), || {
-                    format!("{at}: polling every {every} cannot see {total} pass; use `wait` or a shorter pause")
-                });
-                return None;
-            }
-            Some(Step::Poll { total, every })
+    let raw::Step {
+        sleep,
+        wait,
+        poll,
+        every,
+        busy,
+    } = raw;
+    match (sleep, wait, busy, poll, every) {
+        (Some(d), None, None, None, None) => {
+            let at = at.key("sleep");
+            Some(Step::Sleep(whole(
+                duration(d, &at, sink)?,
+                MILLI,
+                &at,
+                sink,
+            )))
         }
-        raw::Step {
-            sleep: None,
-            wait: None,
-            poll: Some(_),
-            every: None,
-            busy: None,
-        } => {
+        (None, Some(d), None, None, None) => duration(d, &at.key("wait"), sink).map(Step::Wait),
+        (None, None, Some(d), None, None) => duration(d, &at.key("busy"), sink).map(Step::Busy),
+        (None, None, None, Some(total), Some(every)) => poll_step(total, every, at, sink),
+        (None, None, None, Some(_), None) => {
             sink.add_with(at.position(), || {
                 format!("{at} polls but does not say how often; add `every: 5 ms`")
             });
@@ -171,9 +158,32 @@ fn step(raw: &raw::Step, at: &At<'_>, sink: &mut Sink) -> Option<Step> {
         }
         _ => {
             sink.add_with(at.position(), || {
-                format!("{at} must have exactly one of sleep, wait, poll (with every) and busy; one step a list item")
+                format!(
+                    "{at} must have exactly one of sleep, wait, poll (with every) and busy; \
+                     each step is a list item of its own"
+                )
             });
             None
         }
     }
+}
+
+fn poll_step(
+    total: &raw::Duration,
+    every: &raw::Duration,
+    at: &At<'_>,
+    sink: &mut Sink,
+) -> Option<Step> {
+    let (at_total, at) = (at.key("poll"), at.key("every"));
+    let (total, every) = (duration(total, &at_total, sink), duration(every, &at, sink));
+    let (total, every) = (total?, every?);
+    if every > total {
+        sink.add_with(at.position(), || {
+            format!("{at}: the pause of {every} is longer than the {total} polled for")
+        });
+    }
+    Some(Step::Poll {
+        total,
+        every: whole(every, MICRO, &at, sink),
+    })
 }

@@ -18,7 +18,7 @@ const NAME_PATTERN: &str = r"^[a-z0-9][a-z0-9._-]{0,63}$";
 
 /// Text of a certain form; `validate` reads it and says what is wrong with it.
 macro_rules! text {
-    ($(#[doc = $doc:literal])* $name:ident, $title:literal, $example:literal, $pattern:expr) => {
+    ($(#[doc = $doc:literal])* $name:ident, $title:literal, [$($example:literal)?], $pattern:expr) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
         #[serde(transparent)]
@@ -33,7 +33,7 @@ macro_rules! text {
                     "type": "string",
                     "title": $title,
                     "description": concat!($($doc),*).trim(),
-                    "examples": [$example],
+                    $("examples": [$example],)?
                     "pattern": $pattern,
                 })
             }
@@ -43,32 +43,32 @@ macro_rules! text {
 
 text!(
     /// A span of time with its unit: ns, us, ms, s or min.
-    Duration, "duration", "1.14 s", r"^[0-9]+(\.[0-9]+)? ?(ns|us|ms|s|min)$"
+    Duration, "duration", ["1.14 s"], r"^[0-9]+(\.[0-9]+)? ?(ns|us|ms|s|min)$"
 );
 text!(
     /// An amount of memory with its unit: B, KiB, MiB, GiB or TiB.
-    Size, "size", "512 MiB", r"^[0-9]+(\.[0-9]+)? ?(B|KiB|MiB|GiB|TiB)$"
+    Size, "size", ["512 MiB"], r"^[0-9]+(\.[0-9]+)? ?(B|KiB|MiB|GiB|TiB)$"
 );
 text!(
     /// A part of the whole, in percent.
-    Share, "percentage", "3 %", r"^[0-9]+(\.[0-9]+)? ?%$"
+    Share, "percentage", ["3 %"], r"^[0-9]+(\.[0-9]+)? ?%$"
 );
 text!(
     /// A name: small letters, digits, `.`, `_` and `-`, at most 64 of them.
-    Name, "name", "ixgbe-x540", NAME_PATTERN
+    Name, "name", ["ixgbe-x540"], NAME_PATTERN
 );
 text!(
     /// `vendor:device`, four hexadecimal digits each, as lspci -n prints them.
-    PciId, "PCI ID", "15b3:1003", r"^[0-9a-fA-F]{4}:[0-9a-fA-F]{4}$"
+    PciId, "PCI ID", ["15b3:1003"], r"^[0-9a-fA-F]{4}:[0-9a-fA-F]{4}$"
 );
 text!(
     /// What a value is compared with: `ideal` (the same variant's), a duration, or the name
     /// of another variant.
-    Of, "target", "ideal", r"^.+$"
+    Of, "target", ["ideal"], r"^.+$"
 );
 text!(
     /// A sentence for people.
-    Prose, "text", "what this is for", r"\S"
+    Prose, "text", [], r"\S"
 );
 
 /// A scenario: what to boot and compare.

@@ -21,12 +21,23 @@ pub fn profiles_schema() -> &'static Value {
     SCHEMA.get_or_init(generate::<raw::Named<raw::Profile>>)
 }
 
+/// A schema as the text of its committed file.
+pub fn schema_text(schema: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(schema).expect("a schema is JSON");
+    text.push('\n');
+    text
+}
+
 fn generate<T: JsonSchema>() -> Value {
     let schema = SchemaSettings::draft2020_12()
         .into_generator()
         .into_root_schema_for::<T>();
     let mut value = schema.to_value();
     without_null(&mut value);
+    // JSON has no comments; this key sorts first.
+    value["$comment"] = "SPDX-License-Identifier: MIT OR Apache-2.0; \
+        generated: change core/scenario/raw.rs, then run `cargo xtask show --schema`"
+        .into();
     value
 }
 
@@ -44,11 +55,7 @@ fn without_null(value: &mut Value) {
                     map.insert("type".into(), one);
                 }
             }
-            if let Some(Value::Array(any)) = map.get("anyOf")
-                && let [only, null] = any.as_slice()
-                && null["type"] == "null"
-                && let Some(Value::String(target)) = only.get("$ref").cloned()
-            {
+            if let Some(target) = map.get("anyOf").and_then(only_reference) {
                 map.remove("anyOf");
                 map.insert("$ref".into(), target.into());
             }
@@ -59,4 +66,13 @@ fn without_null(value: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// The reference of an `anyOf` that allows it or null.
+fn only_reference(any: &Value) -> Option<String> {
+    let [only, null] = any.as_array()?.as_slice() else {
+        return None;
+    };
+    let target = only.get("$ref")?.as_str()?;
+    (null["type"] == "null").then(|| target.into())
 }

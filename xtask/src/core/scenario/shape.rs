@@ -64,8 +64,15 @@ impl Checker<'_> {
                     )
                 });
             }
+            (Some("integer"), Value::Scalar(text, Kind::Text)) if text.parse::<u32>().is_ok() => {
+                sink.add_with(at.position(), || {
+                    format!("{at} takes a whole number, not text; leave the quotes out: {text}")
+                });
+            }
             _ => sink.add_with(at.position(), || {
-                format!("{at} takes {}, not {}", wanted(schema), node.value)
+                let path = at.to_string();
+                let path = if path.is_empty() { "the file" } else { &path };
+                format!("{path} takes {}, not {}", wanted(schema), node.value)
             }),
         }
     }
@@ -82,12 +89,11 @@ impl Checker<'_> {
             match (known.get(&key.text), free) {
                 (Some(schema), _) | (None, Some(schema)) => self.value(&inner, schema, sink),
                 (None, None) => sink.add_with(key.position, || {
-                    let place = place(at);
                     let absent = known
                         .keys()
                         .map(String::as_str)
                         .filter(|k| !entries.iter().any(|(given, _)| given.text == *k));
-                    format!("unknown key `{inner}`{place}{}", hint(&key.text, absent))
+                    format!("unknown key `{inner}`{}", hint(&key.text, absent))
                 }),
             }
         }
@@ -168,6 +174,8 @@ fn wanted(schema: &Json) -> String {
         schema["title"].as_str(),
         schema["examples"][0].as_str(),
     ) {
+        // What makes a good name depends on the place.
+        (_, Some("name"), _) => "a name".into(),
         (_, Some(title), Some(example)) => format!("a {title} such as `{example}`"),
         (Some("object"), ..) => "a mapping".into(),
         (Some("array"), ..) => "a list".into(),

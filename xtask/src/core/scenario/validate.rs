@@ -2,21 +2,18 @@
 //! From a file of the right shape to a scenario that cannot be wrong: names that mean
 //! something, values that are possible. Reports everything it finds.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    str::FromStr,
-};
+use std::{collections::BTreeSet, str::FromStr};
 
 use super::{
-    Clock, Expectation, MachineKind, MachineSpec, Metric, Reference, Scenario, Target, Variant,
-    canonical, cmdline, devices,
+    Clock, MachineKind, MachineSpec, Scenario, Variant, canonical, cmdline, devices,
     diagnose::{Sink, hint},
+    judge::{self, Context},
     parse::Known,
     profiles::{self, Profiles},
     raw,
     tree::At,
 };
-use crate::core::units::{Bytes, Fraction, Nanos, UnitError};
+use crate::core::units::{Bytes, Nanos, UnitError};
 
 /// Nothing here waits longer: it would be a mistyped unit.
 pub(super) const MAX_DURATION: Nanos = Nanos(3_600_000_000_000);
@@ -66,7 +63,7 @@ pub(super) fn scenario(
             .iter()
             .map(|(name, _)| name.as_str())
             .collect(),
-        measured: metrics(&raw.measure, &at.key("measure"), sink),
+        measured: judge::metrics(&raw.measure, &at.key("measure"), sink),
     };
     let groups = devices.iter().map(|d| group(&d.name)).collect();
     let reference = raw
@@ -92,7 +89,7 @@ pub(super) fn scenario(
         timeout: timeout(raw.timeout.as_ref(), &at.key("timeout"), sink),
         hash: String::new(),
     };
-    repeated(&scenario.expect, &at.key("expect"), sink);
+    judge::repeated(&scenario.expect, &at.key("expect"), sink);
     locks(&scenario.profiles, at, sink);
     if sink.is_empty() {
         scenario.hash = canonical::hash(&scenario);
@@ -157,13 +154,23 @@ pub(super) fn prose(text: &raw::Prose, at: &At<'_>, sink: &mut Sink) -> String {
     let trimmed = text.0.trim();
     if trimmed.is_empty() {
         sink.add_with(at.position(), || format!("{at} is empty; say what this is"));
+    } else if trimmed.contains(|c: char| c.is_control() && c != '\n') {
+        // It is printed, and a terminal obeys such characters.
+        sink.add_with(at.position(), || {
+            format!("{at} has control characters in it")
+        });
     } else if trimmed.len() > 4000 {
         sink.add_with(at.position(), || format!("{at} is longer than 4000 bytes"));
     }
     trimmed.into()
 }
 
-fn quantity<T: FromStr<Err = UnitError>>(text: &str, at: &At<'_>, sink: &mut Sink) -> Option<T> {
+/// Reads a quantity with its unit.
+pub(super) fn quantity<T: FromStr<Err = UnitError>>(
+    text: &str,
+    at: &At<'_>,
+    sink: &mut Sink,
+) -> Option<T> {
     text.parse()
         .map_err(|e| sink.add_with(at.position(), || format!("{at}: {e}")))
         .ok()
@@ -200,7 +207,7 @@ fn machine(raw: &raw::Machine, at: &At<'_>, sink: &mut Sink) -> MachineSpec {
         sink.add_with(at.position(), || {
             format!("{at} must be {MIN_MEMORY} (less does not boot) to {MAX_MEMORY}, not {memory}")
         });
-    } else if !memory.0.is_multiple_of(1 << 20) {
+    } else if memory.0 % (1 << 20) != 0 {
         sink.add_with(at.position(), || {
             format!("{at} must be whole MiB, not {memory}")
         });
@@ -237,23 +244,6 @@ fn timeout(raw: Option<&raw::Duration>, at: &At<'_>, sink: &mut Sink) -> Nanos {
         });
     }
     timeout
-}
-
-fn metrics(raw: &[Metric], at: &At<'_>, sink: &mut Sink) -> Vec<Metric> {
-    if raw.is_empty() {
-        sink.add_with(at.position(), || {
-            format!("{at} is empty; name what to record")
-        });
-    }
-    for (index, metric) in raw.iter().enumerate() {
-        if raw[..index.min(8)].contains(metric) {
-            let at = at.item(index);
-            sink.add_with(at.position(), || {
-                format!("{at}: `{}` is measured already", metric.name())
-            });
-        }
-    }
-    raw.to_vec()
 }
 
 fn variants(
@@ -360,163 +350,5 @@ fn locks(profiles: &Profiles, at: &At<'_>, sink: &mut Sink) {
                 locks.len()
             )
         });
-    }
-}
-
-fn repeated(expect: &[Expectation], at: &At<'_>, sink: &mut Sink) {
-    let mut seen = HashSet::new();
-    for (index, e) in expect.iter().enumerate() {
-        if !seen.insert((&e.variant, e.metric, format!("{:?}", e.of))) {
-            let at = at.item(index);
-            sink.add_with(at.position(), || {
-                format!("{at} says of the same values what an earlier one says")
-            });
-        }
-    }
-}
-
-/// What references and expectations may name.
-struct Context<'r> {
-    variants: BTreeSet<&'r str>,
-    measured: Vec<Metric>,
-}
-
-impl Context<'_> {
-    fn variant(&self, name: &str, at: &At<'_>, sink: &mut Sink) {
-        if !self.variants.contains(name) {
-            sink.add_with(at.position(), || {
-                format!(
-                    "unknown variant `{name}` in {at}{}",
-                    hint(name, self.variants.iter().copied())
-                )
-            });
-        }
-    }
-
-    fn metric(&self, metric: Metric, at: &At<'_>, sink: &mut Sink) {
-        if !self.measured.contains(&metric) {
-            sink.add_with(at.position(), || {
-                let measured = self
-                    .measured
-                    .iter()
-                    .map(|m| m.name())
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                format!(
-                    "{at}: `{}` is not measured; add it to `measure` (now {measured})",
-                    metric.name()
-                )
-            });
-        }
-    }
-
-    fn reference(
-        &self,
-        raw: &raw::Reference,
-        at: &At<'_>,
-        groups: &BTreeSet<&str>,
-        sink: &mut Sink,
-    ) -> Reference {
-        let mut values = Vec::new();
-        for (metric, figures) in [
-            (Metric::Boot, &raw.boot),
-            (Metric::Probe, &raw.probe),
-            (Metric::DeviceShutdown, &raw.device_shutdown),
-            (Metric::Reboot, &raw.reboot),
-        ] {
-            let at = at.key(metric.name());
-            if !figures.is_empty() {
-                self.metric(metric, &at, sink);
-            }
-            for (index, (variant, value)) in figures.0.iter().enumerate() {
-                let at = at.entry(index);
-                self.variant(variant, &at, sink);
-                if let Some(value) = duration(value, &at.value(), sink) {
-                    values.push((variant.clone(), metric, value));
-                }
-            }
-        }
-        let at_devices = at.key("devices");
-        let mut devices = Vec::new();
-        for (index, (group, value)) in raw.devices.0.iter().enumerate() {
-            let at = at_devices.entry(index);
-            if !groups.contains(group.as_str()) {
-                sink.add_with(at.position(), || {
-                    format!(
-                        "no device is called `{group}` as {at} says{}",
-                        hint(group, groups.iter().copied())
-                    )
-                });
-            }
-            if let Some(value) = duration(value, &at.value(), sink) {
-                devices.push((group.clone(), value));
-            }
-        }
-        Reference {
-            source: prose(&raw.source, &at.key("source"), sink),
-            values,
-            devices,
-        }
-    }
-
-    fn expectation(
-        &self,
-        raw: &raw::Expectation,
-        at: &At<'_>,
-        sink: &mut Sink,
-    ) -> Option<Expectation> {
-        self.variant(&raw.variant.0, &at.key("variant"), sink);
-        self.metric(raw.metric, &at.key("metric"), sink);
-        let within: Option<Fraction> = quantity(&raw.within.0, &at.key("within"), sink);
-        if within.is_some_and(|w| w > Fraction(1_000_000)) {
-            let at = at.key("within");
-            sink.add_with(at.position(), || {
-                format!("{at}: more than 100 % holds of everything")
-            });
-        }
-        let of = self.target(raw, &at.key("of"), sink);
-        Some(Expectation {
-            variant: raw.variant.0.clone(),
-            metric: raw.metric,
-            within: within?,
-            of: of?,
-        })
-    }
-
-    fn target(&self, raw: &raw::Expectation, at: &At<'_>, sink: &mut Sink) -> Option<Target> {
-        let text = raw.of.0.as_str();
-        if text == "ideal" {
-            if !matches!(raw.metric, Metric::DeviceShutdown | Metric::Probe) {
-                sink.add_with(at.position(), || {
-                    format!(
-                        "{at}: `{}` has no ideal; only device_shutdown and probe do",
-                        raw.metric.name()
-                    )
-                });
-            }
-            return Some(Target::Ideal);
-        }
-        if text.starts_with(|c: char| c.is_ascii_digit()) {
-            return duration(&raw::Duration(text.into()), at, sink).map(Target::Value);
-        }
-        if text == raw.variant.0 {
-            sink.add_with(at.position(), || {
-                format!("{at} compares `{text}` with itself")
-            });
-        } else if !self.variants.contains(text) {
-            sink.add_with(at.position(), || {
-                let valid = self
-                    .variants
-                    .iter()
-                    .copied()
-                    .filter(|v| *v != raw.variant.0)
-                    .chain(["ideal"]);
-                format!(
-                    "unknown variant `{text}` in {at}{} (or a duration)",
-                    hint(text, valid)
-                )
-            });
-        }
-        Some(Target::Variant(text.into()))
     }
 }

@@ -180,3 +180,13 @@ fn escape(path: &Path) -> String {
     }
     bytes.iter().map(|&b| if b == b' ' { "\\x20".to_owned() } else { b.escape_ascii().to_string() }).collect()
 }
+
+/// One hash over the names and contents of everything in `dir`.
+pub fn identity(dir: &Path) -> Result<String> {
+    let files = walk(dir)?;
+    let mut hash = blake3::Hasher::new();
+    for (content, path) in describe(dir, &files)?.iter().zip(&files) {
+        hash.update(format!("{content} {}\n", escape(path)).as_bytes());
+    }
+    Ok(hash.finalize().to_hex().to_string())
+}

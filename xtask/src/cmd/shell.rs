@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask shell`: boots one variant of a scenario with an interactive console.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::Result;
+
+use crate::{
+    core::{
+        fault::{Exit, Fault},
+        plan::{Overrides, Trial, plan},
+        program::Finish,
+        scenario::{Clock, hint},
+    },
+    edge::{cache::Cache, host, process, qemu::AccelChoice, scenarios},
+    rig::{Artifacts, Rig, checkout},
+};
+
+/// Options of `shell`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The scenario: a name in scenarios/, or a file.
+    scenario: String,
+    /// Which variant. Default: the scenario's first.
+    #[arg(long)]
+    variant: Option<String>,
+    /// The clock. In virtual time an idle guest's clock runs ahead of yours.
+    #[arg(long, value_enum, default_value = "wall")]
+    clock: Clock,
+    /// What runs the guest in wall time.
+    #[arg(long, value_enum, default_value = "auto")]
+    accel: AccelChoice,
+    /// Wait for a debugger before the first instruction, and print its command.
+    #[arg(long)]
+    gdb: bool,
+    /// Boot this bzImage instead of building a kernel.
+    #[arg(long, value_name = "BZIMAGE", requires = "kbuild")]
+    kernel: Option<PathBuf>,
+    /// What modules for --kernel are built against.
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    kbuild: Option<PathBuf>,
+    /// Consent to installing missing packages.
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Boots the variant on this terminal; Ctrl-A X ends it.
+pub fn run(args: &Args) -> Result<Exit> {
+    let root = checkout()?;
+    let trial = trial(args, &root)?;
+    host::ensure(host::Wishes { yes: args.yes, ..host::Wishes::default() })?;
+    let say = |line: &str| eprintln!("{line}");
+    let ready = args.kernel.clone().zip(args.kbuild.clone());
+    let plan = [trial];
+    let artifacts = Artifacts::provide(&root, Cache::open()?, &plan, &ready, &say)?;
+    let rig = Rig::new(artifacts, &plan, args.accel, Finish::Shell, &say)?;
+    let (command, hint) = rig.interactive(&plan[0], args.gdb)?;
+    if let Some(hint) = hint {
+        eprintln!("waiting for a debugger; in another terminal:\n{hint}");
+    }
+    eprintln!("console of {}; Ctrl-A X ends it", plan[0].id);
+    process::attached("the guest", command)?;
+    Ok(Exit::Done)
+}
+
+fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
+    let scenario = Arc::new(scenarios::load(root, &args.scenario)?);
+    let overrides = Overrides { clock: Some(args.clock), repeats: Some(1) };
+    let mut trials = plan(&[scenario.clone()], overrides);
+    let at = match &args.variant {
+        None => 0,
+        Some(name) => trials.iter().position(|t| t.variant().name == *name).ok_or_else(|| {
+            let names = scenario.variants.iter().map(|v| v.name.as_str());
+            Fault::usage(format!("scenario {} has no variant `{}`{}", scenario.name, name.escape_debug(), hint(name, names)))
+        })?,
+    };
+    Ok(trials.swap_remove(at))
+}

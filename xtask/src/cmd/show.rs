@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask show`: what a scenario expands to.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::{
+    core::{
+        fault::{Exit, Fault},
+        ideal::{self, Bound, Ideal},
+        scenario::{Device, Order, Profile, Scenario, Step, Target, Variant, group},
+        units::Nanos,
+    },
+    edge::scenarios,
+    rig::checkout,
+};
+
+/// Options of `show`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A scenario's name, or the path of a scenario file.
+    #[arg(value_name = "SCENARIO", required_unless_present = "schema")]
+    scenario: Option<String>,
+    /// Print one JSON document; durations are texts with units, as in scenario files.
+    #[arg(long)]
+    json: bool,
+    /// Write scenarios/schema.json and scenarios/profiles.schema.json anew.
+    #[arg(long, hide = true)]
+    schema: bool,
+}
+
+/// Shows one scenario of the checkout, or of any file.
+///
+/// # Errors
+/// [`Fault::usage`] for a scenario that does not exist or is wrong.
+pub fn run(args: &Args) -> Result<Exit> {
+    let root = &checkout()?;
+    if args.schema {
+        for path in scenarios::write_schemas(root)? {
+            eprintln!("wrote {}", path.display());
+        }
+    }
+    let Some(name) = &args.scenario else {
+        return if args.schema {
+            Ok(Exit::Done)
+        } else {
+            Err(Fault::usage("name a scenario").into())
+        };
+    };
+    let scenario = scenarios::load(root, name)?;
+    if args.json {
+        println!("{:#}", document(&scenario));
+    } else {
+        print!("{}", text(&scenario));
+    }
+    Ok(Exit::Done)
+}
+
+/// The ideal of device_shutdown if the kernel granted exactly what profiles ask for.
+fn nominal(s: &Scenario, variant: &Variant) -> Ideal {
+    let delays: Vec<Nanos> = (0..s.devices.len())
+        .map(|i| {
+            s.profile(variant, i)
+                .map_or(Nanos(0), |p| total(&p.shutdown))
+        })
+        .collect();
+    match variant.order {
+        Order::Serial => Ideal {
+            time: delays.iter().copied().sum(),
+            bound: Bound::Sum,
+        },
+        Order::Parallel => ideal::parallel(s, variant, &delays),
+    }
+}
+
+fn total(steps: &[Step]) -> Nanos {
+    steps.iter().map(|s| s.nominal()).sum()
+}
+
+fn document(s: &Scenario) -> serde_json::Value {
+    let nominal: serde_json::Map<_, _> = s
+        .variants
+        .iter()
+        .map(|v| (v.name.clone(), json!(nominal(s, v))))
+        .collect();
+    json!({"scenario": s, "nominal_device_shutdown": nominal})
+}
+
+fn text(s: &Scenario) -> String {
+    let mut out = format!("{}: {}\n\n", s.name, s.about);
+    let m = &s.machine;
+    let kind = format!("{:?}", m.kind).to_lowercase();
+    line(&mut out, "kernel", &s.kernel);
+    line(
+        &mut out,
+        "machine",
+        &format!("{kind}, {}, {}", count(m.cpus, "CPU"), m.memory),
+    );
+    line(&mut out, "clock", &s.clock.to_string());
+    line(
+        &mut out,
+        "boots",
+        &format!(
+            "{} of each variant, at most {} each",
+            s.repeats,
+            short(s.timeout)
+        ),
+    );
+    let metrics: Vec<_> = s.metrics.iter().map(|m| m.name()).collect();
+    line(&mut out, "measures", &metrics.join(", "));
+    line(&mut out, "hash", &s.hash);
+    devices(&mut out, s);
+    variants(&mut out, s);
+    reference(&mut out, s);
+    expectations(&mut out, s);
+    out
+}
+
+fn line(out: &mut String, what: &str, value: &str) {
+    let _ = writeln!(out, "{what:9} {value}");
+}
+
+/// The tree, indented; equal neighbours of one group on one line.
+fn devices(out: &mut String, s: &Scenario) {
+    let count = s.devices.len();
+    let _ = writeln!(out, "\ndevices ({count})");
+    let mut children = vec![Vec::new(); count];
+    let mut roots = Vec::new();
+    for (index, device) in s.devices.iter().enumerate() {
+        device
+            .parent
+            .map_or(&mut roots, |p| &mut children[p])
+            .push(index);
+    }
+    subtree(out, s, &children, &roots, 1);
+}
+
+fn subtree(out: &mut String, s: &Scenario, children: &[Vec<usize>], of: &[usize], depth: usize) {
+    let alike = |a: &Device, b: &Device| {
+        a.kind == b.kind && a.profile == b.profile && group(&a.name) == group(&b.name)
+    };
+    let runs = of.chunk_by(|&a, &b| {
+        let leaves = children[a].is_empty() && children[b].is_empty();
+        leaves && alike(&s.devices[a], &s.devices[b])
+    });
+    for run in runs {
+        let (first, last) = (&s.devices[run[0]], &s.devices[run[run.len() - 1]]);
+        let name = match run.len() {
+            1 => first.name.clone(),
+            n => format!("{} to {} ({n})", first.name, last.name),
+        };
+        let what = match (first.kind, &first.profile) {
+            (crate::core::scenario::NodeKind::Endpoint, _) => "",
+            (crate::core::scenario::NodeKind::Bridge, _) => "[bridge] ",
+            (crate::core::scenario::NodeKind::RootPort, _) => "[root port] ",
+        };
+        let indent = 2 * depth;
+        let width = 34usize.saturating_sub(indent);
+        let delays = first
+            .profile
+            .as_ref()
+            .and_then(|p| s.profiles.get(p))
+            .map_or_else(|| "no profile: the kernel's own driver".into(), describe);
+        let _ = writeln!(out, "{:indent$}{name:width$} {what}{delays}", "");
+        subtree(out, s, children, &children[run[0]], depth + 1);
+    }
+}
+
+/// `mlx4: probe 1 s, shutdown 1.12 s (sleep 1 s + wait 120 ms)`
+fn describe(profile: &Profile) -> String {
+    let mut parts = Vec::new();
+    for (name, steps) in [
+        ("probe", &profile.probe),
+        ("shutdown", &profile.shutdown),
+        ("remove", &profile.remove),
+    ] {
+        if !steps.is_empty() {
+            let steps_text: Vec<_> = steps.iter().map(step).collect();
+            let steps_text = steps_text.join(" + ");
+            parts.push(match steps.len() {
+                1 => format!("{name} {steps_text}"),
+                _ => format!("{name} {} ({steps_text})", short(total(steps))),
+            });
+        }
+    }
+    parts.extend(profile.lock.as_ref().map(|l| format!("under lock {l}")));
+    if parts.is_empty() {
+        parts.push("no delay".into());
+    }
+    format!("{}: {}", profile.name, parts.join(", "))
+}
+
+fn step(step: &Step) -> String {
+    match *step {
+        Step::Sleep(d) => format!("sleep {}", short(d)),
+        Step::Wait(d) => format!("wait {}", short(d)),
+        Step::Busy(d) => format!("busy {}", short(d)),
+        Step::Poll { total, every } => format!("poll {} every {}", short(total), short(every)),
+    }
+}
+
+fn variants(out: &mut String, s: &Scenario) {
+    let _ = writeln!(
+        out,
+        "\nvariants, with the ideal of device_shutdown by nominal delays"
+    );
+    let width = s.variants.iter().map(|v| v.name.len()).max().unwrap_or(0);
+    for v in &s.variants {
+        let ideal = nominal(s, v);
+        let order = format!("{:?}", v.order).to_lowercase();
+        let bound = match &ideal.bound {
+            Bound::Sum => "the sum".into(),
+            Bound::Path(names) if names.is_empty() => "nothing to wait for".into(),
+            Bound::Path(names) => names.join(", then "),
+            Bound::Lock(lock) => format!("all under lock {lock}"),
+        };
+        let series = v.series.as_deref().unwrap_or("unpatched");
+        let _ = write!(
+            out,
+            "  {:width$}  {:>8} {order} ({bound}); {series}",
+            v.name,
+            short(ideal.time)
+        );
+        if !v.cmdline.is_empty() {
+            let _ = write!(out, "; {}", v.cmdline.join(" "));
+        }
+        for (from, to) in &v.swap {
+            let _ = write!(out, "; {to} in place of {from}");
+        }
+        out.push('\n');
+    }
+}
+
+fn reference(out: &mut String, s: &Scenario) {
+    let Some(r) = &s.reference else { return };
+    let _ = writeln!(out, "\npublished: {}", r.source);
+    for (variant, metric, value) in &r.values {
+        let _ = writeln!(out, "  {} of {variant}: {}", metric.name(), short(*value));
+    }
+    for (group, value) in &r.devices {
+        let _ = writeln!(out, "  device_shutdown of each {group}: {}", short(*value));
+    }
+}
+
+fn expectations(out: &mut String, s: &Scenario) {
+    if !s.expect.is_empty() {
+        out.push_str("\nexpectations\n");
+    }
+    for e in &s.expect {
+        let of = match &e.of {
+            Target::Value(d) => short(*d),
+            Target::Ideal => "its ideal".into(),
+            Target::Variant(v) => format!("that of {v}"),
+        };
+        let _ = writeln!(
+            out,
+            "  {} of {} within {} of {of}",
+            e.metric.name(),
+            e.variant,
+            e.within
+        );
+    }
+}
+
+fn count(n: u32, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// `1.14 s`, `5.5 ms`: as people write it.
+fn short(time: Nanos) -> String {
+    let text = time.to_string();
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!(
+                "{} {unit}",
+                number.trim_end_matches('0').trim_end_matches('.')
+            )
+        }
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::scenario::{Known, parse, parse_profiles};
+    use expect_test::expect;
+
+    #[test]
+    fn shows_trees_locks_and_swaps() {
+        let profiles = parse_profiles(
+            "profiles.yaml",
+            r#"
+quick: {id: "1b36:0011", about: x, source: x}
+slow: {id: "1b36:0011", about: x, source: x, probe: [{busy: 300 us}],
+  shutdown: [{sleep: 1 s}, {poll: 132 ms, every: 5.5 ms}], lock: rtnl}
+"#,
+        )
+        .unwrap();
+        let scenario = parse(
+            "deep.yaml",
+            r#"
+about: A tree.
+kernel: "6.1"
+machine: {cpus: 1, memory: 256 MiB}
+devices:
+  - {name: port, type: root-port, devices: [{name: nic, profile: slow, count: 2}]}
+  - {name: sw, type: bridge, profile: slow, devices: [
+      {name: low, type: bridge, devices: [{name: a, profile: quick}]},
+      {name: b, profile: slow}]}
+variants:
+  one: {order: serial, swap: {slow: quick}}
+  two: {order: parallel, series: some-series, cmdline: [a=1, b]}
+measure: [device_shutdown]
+reference: {source: a report, device_shutdown: {one: 1 s}, devices: {nic: 900 ms}}
+expect:
+  - {variant: one, metric: device_shutdown, within: 2.5 %, of: two}
+  - {variant: two, metric: device_shutdown, within: 1 %, of: ideal}
+"#,
+            &Known::from(profiles),
+        )
+        .unwrap();
+        let shown: Vec<String> = text(&scenario)
+            .lines()
+            .filter(|l| !l.starts_with("hash"))
+            .map(|l| format!("{l}\n"))
+            .collect();
+        expect![[r#"
+            deep: A tree.
+
+            kernel    6.1
+            machine   microvm, 1 CPU, 256 MiB
+            clock     virtual
+            boots     1 of each variant, at most 300 s each
+            measures  device_shutdown
+
+            devices (7)
+              port                             [root port] no profile: the kernel's own driver
+                nic.0 to nic.1 (2)             slow: probe busy 300 us, shutdown 1.132 s (sleep 1 s + poll 132 ms every 5.5 ms), under lock rtnl
+              sw                               [bridge] slow: probe busy 300 us, shutdown 1.132 s (sleep 1 s + poll 132 ms every 5.5 ms), under lock rtnl
+                low                            [bridge] no profile: the kernel's own driver
+                  a                            quick: no delay
+                b                              slow: probe busy 300 us, shutdown 1.132 s (sleep 1 s + poll 132 ms every 5.5 ms), under lock rtnl
+
+            variants, with the ideal of device_shutdown by nominal delays
+              one      0 ns serial (the sum); unpatched; quick in place of slow
+              two   4.528 s parallel (all under lock rtnl); some-series; a=1 b
+
+            published: a report
+              device_shutdown of one: 1 s
+              device_shutdown of each nic: 900 ms
+
+            expectations
+              device_shutdown of one within 2.5 % of that of two
+              device_shutdown of two within 1 % of its ideal
+        "#]].assert_eq(&shown.concat());
+        let json = document(&scenario);
+        assert_eq!(json["nominal_device_shutdown"]["one"]["time"], "0 ns");
+        assert_eq!(json["scenario"]["devices"][2]["name"], "nic.1");
+    }
+}
