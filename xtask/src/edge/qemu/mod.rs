@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! QEMU: which one there is ([`find()`]), what it is told ([`command()`]), whether KVM
+//! really works here ([`choose`]), and one machine's life ([`boot`]).
+
+mod command;
+mod find;
+mod kernel_words;
+mod limits;
+mod probe;
+mod qmp;
+mod run;
+mod watch;
+
+pub use command::{
+    Accelerator, BootFiles, CommandLine, Host, Note, command, gdb_args, gdb_hint, interactive,
+    shell_quote,
+};
+pub use find::{Qemu, Version, find};
+pub use limits::Limits;
+pub use probe::{AccelChoice, ProbeImage, choose, host_tsc_khz};
+pub use run::boot;
