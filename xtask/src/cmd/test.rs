@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     core::fault::Exit,
     edge::{
-        host,
+        host::{self, Wishes},
         process::{self, Stopped},
     },
     rig,
@@ -52,7 +52,7 @@ struct Totals {
 /// interrupted.
 pub fn run(args: &Args) -> Result<Exit> {
     if !args.no_boot {
-        host::ensure(args.yes)?;
+        host::ensure(Wishes { yes: args.yes, ..Wishes::default() })?;
     }
     let root = rig::checkout()?;
     let mut session = Session { root: &root, end: Instant::now() + Duration::from_secs(args.limit.saturating_mul(60)), totals: Totals::default() };

@@ -7,8 +7,6 @@
 //! - [`install`]: running those commands, with consent.
 //! - [`fingerprint`]: what a run's record says about the machine.
 
-use anyhow::Result;
-
 mod apt;
 pub mod distro;
 pub mod fingerprint;
@@ -17,10 +15,4 @@ pub mod needs;
 pub mod packages;
 pub mod resources;
 
-/// Sees to it that everything a bench needs is installed; `yes` is the user's consent.
-///
-/// # Errors
-/// As [`install::ensure`].
-pub fn ensure(yes: bool) -> Result<()> {
-    install::ensure(install::Wishes { yes, backports: false })
-}
+pub use install::{Wishes, ensure};

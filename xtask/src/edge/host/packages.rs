@@ -18,8 +18,6 @@ use super::{
 };
 use crate::edge::process::which;
 
-pub use super::ensure;
-
 /// What `manager` calls the package with `need`.
 pub fn package(manager: Manager, need: Need) -> &'static str {
     use Need::*;
