@@ -234,7 +234,7 @@ fn faults(file: &str, text: &str) -> Vec<String> {
         let world = |w: &&[&str]| {
             path.len() >= w.len() && path.iter().zip(w.iter()).all(|(p, w)| p == w || p == "*")
         };
-        if here[0] == "core" && WORLD.iter().any(|w| world(w)) {
+        if here[0] == "core" && WORLD.iter().any(world) {
             faults.push(format!("{file}: the core touches the world: {shown}"));
         }
         let Some(target) = resolve(&path, &here) else {

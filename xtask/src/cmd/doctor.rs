@@ -89,7 +89,10 @@ struct Space {
 /// When something could not be installed; when interrupted.
 pub fn run(args: &Args) -> Result<Exit> {
     if args.yes || args.backports {
-        install::ensure(Wishes { yes: args.yes, backports: args.backports })?;
+        install::ensure(Wishes {
+            yes: args.yes,
+            backports: args.backports,
+        })?;
     }
     let diagnosis = diagnose()?;
     if args.json {
@@ -97,7 +100,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     } else {
         print!("{}", text(&diagnosis));
     }
-    Ok(if diagnosis.ready { Exit::Done } else { Exit::Infrastructure })
+    Ok(if diagnosis.ready {
+        Exit::Done
+    } else {
+        Exit::Infrastructure
+    })
 }
 
 fn diagnose() -> Result<Diagnosis> {
@@ -111,14 +118,21 @@ fn diagnose() -> Result<Diagnosis> {
     let memory_available = Resources::here().available;
     let tool = |need: Need| {
         let (name, purpose) = need.what();
-        Tool { need, name, purpose, here: !missing.contains(&need) }
+        Tool {
+            need,
+            name,
+            purpose,
+            here: !missing.contains(&need),
+        }
     };
     let mut notes = notes(qemu, &situation);
     if free.is_some_and(|f| f < ROOM) {
         notes.push(format!("less than {ROOM} free for the cache: building a stock and a patched kernel takes about that; `cargo xtask clean`, or set BOOTRIG_CACHE"));
     }
     if memory_available < MEMORY {
-        notes.push(format!("less than {MEMORY} of memory free: boot fewer machines side by side (`bench --jobs 1`)"));
+        notes.push(format!(
+            "less than {MEMORY} of memory free: boot fewer machines side by side (`bench --jobs 1`)"
+        ));
     }
     if manager.is_none() && !missing.is_empty() {
         notes.push("no package manager that bootrig knows (apt, dnf, pacman, zypper): install what is missing by hand".into());
@@ -127,9 +141,16 @@ fn diagnose() -> Result<Diagnosis> {
         schema: 1,
         ready: missing.is_empty() && qemu.is_some_and(|v| v >= QemuVersion::OLDEST),
         host: Fingerprint::take()?,
-        tools: Need::ALL.into_iter().filter(|n| n.concerns(manager)).map(tool).collect(),
+        tools: Need::ALL
+            .into_iter()
+            .filter(|n| n.concerns(manager))
+            .map(tool)
+            .collect(),
         commands: packages::plan(&missing, &situation),
-        clocks: Clocks { r#virtual: virtual_clock(qemu), wall: wall_clock() },
+        clocks: Clocks {
+            r#virtual: virtual_clock(qemu),
+            wall: wall_clock(),
+        },
         cache: Space { path: cache, free },
         memory_available,
         notes,
@@ -139,8 +160,14 @@ fn diagnose() -> Result<Diagnosis> {
 fn virtual_clock(qemu: Option<QemuVersion>) -> String {
     match qemu {
         None => "not without QEMU".into(),
-        Some(v) if v < QemuVersion::OLDEST => format!("QEMU {v} is too old: {} or newer is needed", QemuVersion::OLDEST),
-        Some(v) if v < QemuVersion::MANY_CPUS => format!("QEMU {v} (TCG) counts instructions, but only with one guest CPU: several need QEMU {}", QemuVersion::MANY_CPUS),
+        Some(v) if v < QemuVersion::OLDEST => format!(
+            "QEMU {v} is too old: {} or newer is needed",
+            QemuVersion::OLDEST
+        ),
+        Some(v) if v < QemuVersion::MANY_CPUS => format!(
+            "QEMU {v} (TCG) counts instructions, but only with one guest CPU: several need QEMU {}",
+            QemuVersion::MANY_CPUS
+        ),
         Some(v) => format!("QEMU {v} (TCG) counts instructions, with any number of guest CPUs"),
     }
 }
@@ -159,13 +186,26 @@ fn wall_clock() -> String {
 fn notes(qemu: Option<QemuVersion>, situation: &Situation) -> Vec<String> {
     let mut notes = Vec::new();
     let old = qemu.is_none_or(|v| v < QemuVersion::MANY_CPUS);
-    if let Some(backports) = situation.backports.as_ref().filter(|b| old && !b.configured) {
-        let now = qemu.map_or("this distribution's QEMU, 7.2".into(), |v| format!("QEMU {v}"));
+    if let Some(backports) = situation
+        .backports
+        .as_ref()
+        .filter(|b| old && !b.configured)
+    {
+        let now = qemu.map_or("this distribution's QEMU, 7.2".into(), |v| {
+            format!("QEMU {v}")
+        });
         notes.push(format!("{now}, boots one CPU in virtual time; {} has a newer one: cargo xtask doctor --backports", backports.suite));
     } else if qemu.is_some() && old {
         let configured = situation.backports.is_some();
-        let how = if configured { "cargo xtask doctor --backports takes it from the configured backports" } else { "upgrade it when you can" };
-        notes.push(format!("QEMU {} and newer boot several CPUs in virtual time: {how}", QemuVersion::MANY_CPUS));
+        let how = if configured {
+            "cargo xtask doctor --backports takes it from the configured backports"
+        } else {
+            "upgrade it when you can"
+        };
+        notes.push(format!(
+            "QEMU {} and newer boot several CPUs in virtual time: {how}",
+            QemuVersion::MANY_CPUS
+        ));
     }
     if which("ccache").is_none() {
         notes.push("optional: with ccache, kernels that were built before are built faster".into());
@@ -178,7 +218,11 @@ fn text(d: &Diagnosis) -> String {
     let mut out = String::new();
     let host = &d.host;
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "{}, Linux {}, {} x {}, {}", host.distribution, host.kernel, host.cpus, host.cpu, host.memory);
+    let _ = writeln!(
+        out,
+        "{}, Linux {}, {} x {}, {}",
+        host.distribution, host.kernel, host.cpus, host.cpu, host.memory
+    );
     for tool in &d.tools {
         let mark = if tool.here { "ok     " } else { "MISSING" };
         let _ = writeln!(out, "  {mark}  {:<22} {}", tool.name, tool.purpose);
@@ -187,18 +231,33 @@ fn text(d: &Diagnosis) -> String {
     let _ = writeln!(out, "wall time      {}", d.clocks.wall);
     let mib = |b: Bytes| format!("{} MiB", b.0 >> 20);
     let free = d.cache.free.map_or("unknown".into(), mib);
-    let _ = writeln!(out, "cache          {free} free at {}", d.cache.path.display());
+    let _ = writeln!(
+        out,
+        "cache          {free} free at {}",
+        d.cache.path.display()
+    );
     let _ = writeln!(out, "memory         {} available", mib(d.memory_available));
     for note in &d.notes {
         let _ = writeln!(out, "note           {note}");
     }
     if !d.commands.is_empty() {
-        let _ = writeln!(out, "to install what is missing, `cargo xtask doctor --yes`, or:");
+        let _ = writeln!(
+            out,
+            "to install what is missing, `cargo xtask doctor --yes`, or:"
+        );
         for step in &d.commands {
             let _ = writeln!(out, "{step}");
         }
     }
-    let _ = writeln!(out, "{}", if d.ready { "a bench can run" } else { "a bench cannot run yet" });
+    let _ = writeln!(
+        out,
+        "{}",
+        if d.ready {
+            "a bench can run"
+        } else {
+            "a bench cannot run yet"
+        }
+    );
     out
 }
 

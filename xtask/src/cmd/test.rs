@@ -52,14 +52,32 @@ struct Totals {
 /// interrupted.
 pub fn run(args: &Args) -> Result<Exit> {
     if !args.no_boot {
-        host::ensure(Wishes { yes: args.yes, ..Wishes::default() })?;
+        host::ensure(Wishes {
+            yes: args.yes,
+            ..Wishes::default()
+        })?;
     }
     let root = rig::checkout()?;
-    let mut session = Session { root: &root, end: Instant::now() + Duration::from_secs(args.limit.saturating_mul(60)), totals: Totals::default() };
+    let mut session = Session {
+        root: &root,
+        end: Instant::now() + Duration::from_secs(args.limit.saturating_mul(60)),
+        totals: Totals::default(),
+    };
     let filter = args.filter.as_deref();
     if filter.is_none() {
         session.component("fmt", &["fmt", "--check"])?;
-        session.component("clippy", &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+        session.component(
+            "clippy",
+            &[
+                "clippy",
+                "--quiet",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ],
+        )?;
     }
     let mut plain = vec!["test", "--workspace", "--no-fail-fast"];
     plain.extend(filter);
@@ -71,7 +89,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
     let Totals { passed, failed } = session.totals;
     println!("{passed} passed, {failed} failed");
-    Ok(if failed == 0 { Exit::Done } else { Exit::Failed })
+    Ok(if failed == 0 {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
 }
 
 struct Session<'a> {
@@ -83,7 +105,8 @@ struct Session<'a> {
 impl Session<'_> {
     fn cargo(&self, args: &[&str]) -> Command {
         // The cargo that started us, if one did.
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+        let mut cargo =
+            Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
         cargo.args(args).current_dir(self.root);
         cargo
     }
@@ -97,16 +120,25 @@ impl Session<'_> {
 
     /// A check by a component of the toolchain that not every machine has. Counts as one.
     fn component(&mut self, name: &str, args: &[&str]) -> Result<()> {
-        match process::read("looking for a component of the toolchain", self.cargo(&[name, "--version"]), self.left()?) {
+        match process::read(
+            "looking for a component of the toolchain",
+            self.cargo(&[name, "--version"]),
+            self.left()?,
+        ) {
             Ok(_) => {}
             Err(error) if error.is::<Stopped>() => return Err(error),
             Err(_) => {
-                eprintln!("left out: cargo {name} is not installed (rustup component add {})", if name == "fmt" { "rustfmt" } else { name });
+                eprintln!(
+                    "left out: cargo {name} is not installed (rustup component add {})",
+                    if name == "fmt" { "rustfmt" } else { name }
+                );
                 return Ok(());
             }
         }
         eprintln!("== cargo {}", args.join(" "));
-        let status = process::stream(name, self.cargo(args), self.left()?, |line| println!("{line}"))?;
+        let status = process::stream(name, self.cargo(args), self.left()?, |line| {
+            println!("{line}")
+        })?;
         match status.success() {
             true => self.totals.passed += 1,
             false => self.totals.failed += 1,
@@ -142,7 +174,10 @@ impl Session<'_> {
         let dir = self.root.join("xtask/tests");
         let entries = fs::read_dir(&dir).with_context(|| format!("listing {}", dir.display()))?;
         let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
-        let mut files: Vec<String> = names.filter_map(|n| Some(n.strip_suffix(".rs")?.to_owned())).filter(|n| n.starts_with("boot_")).collect();
+        let mut files: Vec<String> = names
+            .filter_map(|n| Some(n.strip_suffix(".rs")?.to_owned()))
+            .filter(|n| n.starts_with("boot_"))
+            .collect();
         files.sort();
         if files.is_empty() {
             bail!("no {}/boot_*.rs: nothing would boot", dir.display());
@@ -159,9 +194,19 @@ impl Session<'_> {
 
 /// What a line `test result: ok. 3 passed; 0 failed; ...` counts.
 fn counts(line: &str) -> Option<Totals> {
-    let (_, numbers) = line.trim().strip_prefix("test result: ")?.split_once(". ")?;
-    let number = |unit: &str| numbers.split("; ").find_map(|p| p.trim().strip_suffix(unit)?.trim().parse().ok());
-    Some(Totals { passed: number("passed")?, failed: number("failed")? })
+    let (_, numbers) = line
+        .trim()
+        .strip_prefix("test result: ")?
+        .split_once(". ")?;
+    let number = |unit: &str| {
+        numbers
+            .split("; ")
+            .find_map(|p| p.trim().strip_suffix(unit)?.trim().parse().ok())
+    };
+    Some(Totals {
+        passed: number("passed")?,
+        failed: number("failed")?,
+    })
 }
 
 #[cfg(test)]
@@ -171,8 +216,18 @@ mod tests {
     #[test]
     fn counts_what_cargo_prints() {
         let count = |line| counts(line).map(|t| (t.passed, t.failed));
-        assert_eq!(count("test result: ok. 43 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.66s"), Some((43, 0)));
-        assert_eq!(count("test result: FAILED. 1 passed; 12 failed; 0 ignored; 0 measured; 9 filtered out; finished in 30.33s"), Some((1, 12)));
+        assert_eq!(
+            count(
+                "test result: ok. 43 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.66s"
+            ),
+            Some((43, 0))
+        );
+        assert_eq!(
+            count(
+                "test result: FAILED. 1 passed; 12 failed; 0 ignored; 0 measured; 9 filtered out; finished in 30.33s"
+            ),
+            Some((1, 12))
+        );
         assert_eq!(count("test a::b ... ok"), None);
         assert_eq!(count("test result: unheard of"), None);
     }
