@@ -12,7 +12,8 @@ mod run;
 mod watch;
 
 pub use command::{
-    Accelerator, BootFiles, CommandLine, Host, Note, command, gdb_args, gdb_hint, interactive, shell_quote,
+    Accelerator, BootFiles, CommandLine, Host, Note, command, gdb_args, gdb_hint, interactive,
+    shell_quote,
 };
 pub use find::{Qemu, Version, find};
 pub use limits::Limits;
