@@ -7,3 +7,4 @@ pub mod cli;
 pub mod cmd;
 pub mod core;
 pub mod edge;
+pub mod rig;

@@ -22,7 +22,7 @@ use crate::{
     },
     edge::{
         cache::{Cache, write_whole},
-        host, initramfs,
+        initramfs,
         kernel::{self, Kernel},
         module, process, qemu,
         store::{Header, KernelRecord},
@@ -166,6 +166,37 @@ impl Rig {
         }
         notes.iter().for_each(|note| say(&format!("note: {note}")));
         Ok(rig)
+    }
+
+    fn host_for(artifacts: &Artifacts, plan: &[Trial], ready: &BTreeMap<String, Ready>, accel: qemu::AccelChoice, say: &dyn Fn(&str)) -> Result<qemu::Host> {
+        let qemu = qemu::find(None)?;
+        let wall = plan.iter().find(|t| t.clock == Clock::Wall);
+        let (accelerator, tsc_khz) = match wall.and_then(|t| Some((t, ready.get(&t.id)?))) {
+            None => (qemu::Accelerator::Tcg { why: "virtual time counts instructions".into() }, None),
+            Some((trial, ready)) => {
+                let key = artifacts.kernel(&trial.kernel)?.kernel.key.clone();
+                let image = qemu::ProbeImage { kernel: ready.kernel.clone(), initrd: ready.initrd.clone(), key };
+                let accelerator = qemu::choose(accel, &qemu, &image, &artifacts.cache.root().join("probe"))?;
+                say(&format!("wall time runs on {accelerator}"));
+                (accelerator, qemu::host_tsc_khz())
+            }
+        };
+        Ok(qemu::Host { qemu, accelerator, tsc_khz })
+    }
+
+    /// `trial` with its console on the terminal; with `gdb` it waits for a debugger, and
+    /// the text says how to start one.
+    pub fn interactive(&self, trial: &Trial, gdb: bool) -> Result<(std::process::Command, Option<String>)> {
+        let (files, layout) = self.files(trial, self.scratch.path())?;
+        let line = qemu::interactive(&self.host, &files.without_qmp(), trial, layout)?;
+        let mut command = line.to_command();
+        if !gdb {
+            return Ok((command, None));
+        }
+        let socket = self.scratch.path().join("gdb");
+        let vmlinux = self.artifacts.kernel(&trial.kernel)?.kernel.kbuild.join("vmlinux");
+        command.args(qemu::gdb_args(&socket)?);
+        Ok((command, Some(qemu::gdb_hint(&vmlinux, &socket))))
     }
 
     /// What is built.

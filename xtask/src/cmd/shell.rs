@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask shell`: boots one variant of a scenario with an interactive console.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Result;
 
@@ -12,9 +12,18 @@ use crate::{
         program::Finish,
         scenario::{Clock, hint},
     },
-    edge::{cache::Cache, host, process, qemu::AccelChoice, scenarios},
+    edge::{
+        cache::Cache,
+        host::install::{Wishes, ensure},
+        process,
+        qemu::AccelChoice,
+        scenarios,
+    },
     rig::{Artifacts, Rig, checkout},
 };
+
+/// A console left open is closed in the end.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Options of `shell`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +57,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Exit> {
     let root = checkout()?;
     let trial = trial(args, &root)?;
-    host::ensure(host::Wishes { yes: args.yes, ..host::Wishes::default() })?;
+    ensure(Wishes { yes: args.yes, backports: false })?;
     let say = |line: &str| eprintln!("{line}");
     let ready = args.kernel.clone().zip(args.kbuild.clone());
     let plan = [trial];
@@ -59,7 +68,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         eprintln!("waiting for a debugger; in another terminal:\n{hint}");
     }
     eprintln!("console of {}; Ctrl-A X ends it", plan[0].id);
-    process::attached("the guest", command)?;
+    process::attached("the guest", command, LIMIT)?;
     Ok(Exit::Done)
 }
 

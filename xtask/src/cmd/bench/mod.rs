@@ -15,18 +15,23 @@ use crate::{
         machine::RawBoot,
         measure::{Ended, Options, Sink, measure},
         plan::{Overrides, Trial, plan},
+        program::Finish,
         report,
         scenario::{Clock, Scenario},
         summary::{self, summarise},
     },
     edge::{
         cache::Cache,
-        host,
+        host::{
+            fingerprint::Fingerprint,
+            install::{Wishes, ensure},
+        },
         process::Stopped,
+        qemu::AccelChoice,
         scenarios,
         store::{Header, Run, SCHEMA, ScenarioRef},
     },
-    rig::{Accel, Artifacts, Rig, checkout},
+    rig::{Artifacts, ReadyKernel, Rig, checkout},
 };
 
 /// What is booted when nothing is named.
@@ -44,7 +49,7 @@ pub struct Args {
     clock: Option<Clock>,
     /// What runs the guest in wall time.
     #[arg(long, value_enum, default_value = "auto")]
-    accel: Accel,
+    accel: AccelChoice,
     /// Boots per variant, instead of each scenario's own number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeats: Option<u32>,
@@ -58,7 +63,7 @@ pub struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Make what is missing of a stopped run (a folder's name in results/).
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "kernel", "kbuild", "accel"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "kernel", "kbuild"])]
     resume: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
     #[arg(long, conflicts_with_all = ["json", "resume"])]
@@ -75,6 +80,9 @@ pub struct Args {
     /// Consent to installing missing packages.
     #[arg(long)]
     yes: bool,
+    /// Take QEMU from the distribution's backports where its own is older than 8.1.
+    #[arg(long)]
+    backports: bool,
 }
 
 /// What is to be run: new, or what an earlier run was.
@@ -83,8 +91,7 @@ struct Job {
     given: Vec<String>,
     plan: Vec<Trial>,
     header: Option<Header>,
-    ready: Option<(PathBuf, PathBuf)>,
-    accel: Accel,
+    ready: ReadyKernel,
 }
 
 /// Runs a bench.
@@ -93,10 +100,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     let results = args.results.clone().unwrap_or_else(|| root.join("results"));
     let job = job(args, &root, &results)?;
     let jobs = jobs(args, &job.plan)?;
-    host::packages::ensure(args.yes)?;
+    ensure(Wishes { yes: args.yes, backports: args.backports })?;
     let say = |line: &str| eprintln!("{line}");
     let artifacts = Artifacts::provide(&root, Cache::open()?, &job.plan, &job.ready, &say)?;
-    let rig = Rig::new(artifacts, &job.plan, job.accel, &say)?;
+    let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Reboot, &say)?;
+    let host = serde_json::to_value(Fingerprint::take()?)?;
     if args.dry_run {
         return dry_run(&rig, &job.plan);
     }
@@ -105,7 +113,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             rig.same_as(header)?;
             Run::resume(&results, &header.id, &job.plan)?
         }
-        None => Run::create(&results, &header(args, &job, &rig)?)?,
+        None => Run::create(&results, &header(args, &job, &rig, &host))?,
     };
     let id = run.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let missing: Vec<Trial> = job.plan.iter().filter(|t| !run.results.contains_key(&t.id)).cloned().collect();
@@ -114,7 +122,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let ended = measure(&missing, &rig, Options { jobs, keep_going: args.keep_going, retries: RETRIES }, &mut sink)?;
     let Keep { mut run, progress } = sink;
     drop(progress);
-    let summary = summarise(&id, rig.host(), &job.plan, &run.results);
+    let summary = summarise(&id, host, &job.plan, &run.results);
     run.finish(&summary)?;
     let named: Vec<&Scenario> = job.scenarios.iter().map(AsRef::as_ref).collect();
     if args.json {
@@ -181,7 +189,7 @@ fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result
         Some(header) => header.ready_kernel.clone(),
         None => args.kernel.clone().zip(args.kbuild.clone()),
     };
-    Ok(Job { plan: plan(&loaded, Overrides { clock, repeats }), accel: header.as_ref().map_or(args.accel, |h| h.accel), scenarios: loaded, given, header, ready })
+    Ok(Job { plan: plan(&loaded, Overrides { clock, repeats }), scenarios: loaded, given, header, ready })
 }
 
 /// Wall-clock trials run alone: beside another they would measure each other.
@@ -195,28 +203,27 @@ fn jobs(args: &Args, plan: &[Trial]) -> Result<NonZeroUsize> {
     }
 }
 
-fn header(args: &Args, job: &Job, rig: &Rig) -> Result<Header> {
+fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header {
     let begun = jiff::Timestamp::now();
-    Ok(Header {
+    Header {
         schema: SCHEMA,
         id: format!("{}-{:08x}", begun.strftime("%Y%m%dT%H%M%SZ"), begun.subsec_nanosecond() as u32 ^ std::process::id().rotate_left(16)),
         begun: begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         command: std::env::args().skip(1).collect(),
         clock: args.clock,
         repeats: args.repeats,
-        accel: job.accel,
         scenarios: job.given.iter().zip(&job.scenarios).map(|(given, s)| ScenarioRef { given: given.clone(), hash: s.hash.clone() }).collect(),
         ready_kernel: job.ready.clone(),
-        host: rig.host(),
+        host: host.clone(),
         machine: rig.machine(),
         kernels: rig.artifacts().records(),
-    })
+    }
 }
 
 fn dry_run(rig: &Rig, plan: &[Trial]) -> Result<Exit> {
     for trial in plan {
         println!("# {}: {} time, kernel {}{}", trial.id, trial.clock, trial.kernel.source, trial.kernel.series.as_ref().map_or(String::new(), |s| format!(" with {s}")));
-        println!("{}", rig.command_line(trial)?);
+        println!("{}", rig.by_hand(trial)?);
     }
     Ok(Exit::Done)
 }
