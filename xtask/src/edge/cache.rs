@@ -387,7 +387,7 @@ impl Cache {
                     .strip_prefix(STAGED)
                     .and_then(|n| n.split_once('-'))
                     .map(|(key, _)| key.to_owned());
-                if staged.is_none() && !old(&path.join(manifest::NAME)) {
+                if staged.is_none() && !old(&used(&path)) {
                     continue;
                 }
                 let Some(_lock) = self.try_lock(&kind, staged.as_deref().unwrap_or(&name))? else {
@@ -415,6 +415,16 @@ impl Cache {
             }
         }
         Ok(freed)
+    }
+}
+
+/// The file whose modification time is an entry's last use; an entry may also be a single
+/// file, named by its contents.
+fn used(entry: &Path) -> PathBuf {
+    if entry.is_dir() {
+        entry.join(manifest::NAME)
+    } else {
+        entry.to_owned()
     }
 }
 

@@ -262,7 +262,7 @@ pub fn init_binary(root: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<Pat
     )
     .map_err(|e| cache.explain(e))?;
     fs::copy(
-        target.dir().join(TARGET).join("release/init"),
+        target.dir().join(TARGET).join("guest/init"),
         staged.dir().join("init"),
     )
     .context("keeping PID 1")?;
@@ -276,7 +276,8 @@ fn rustc() -> std::ffi::OsString {
 fn flags(root: &Path, target: &Path) -> Vec<String> {
     vec![
         "-Ctarget-feature=+crt-static".into(),
-        "-Cstrip=symbols".into(),
+        // The kernel loads PID 1 where it was linked for: nothing to relocate at start.
+        "-Crelocation-model=static".into(),
         // The linker would otherwise number the build by what it was given.
         "-Clink-arg=-Wl,--build-id=none".into(),
         format!("--remap-path-prefix={}=/bootrig", root.display()),
@@ -289,7 +290,8 @@ fn cargo(root: &Path, target: &Path) -> Command {
     cargo
         .args([
             "build",
-            "--release",
+            "--profile",
+            "guest",
             "--locked",
             "--package",
             "init",

@@ -23,9 +23,17 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let lab = Self { cache: Cache::at(&dir.path().join("cache")).unwrap(), dir, said: RefCell::default() };
+        let lab = Self {
+            cache: Cache::at(&dir.path().join("cache")).unwrap(),
+            dir,
+            said: RefCell::default(),
+        };
         fs::create_dir_all(lab.path("linux/kernel")).unwrap();
-        fs::write(lab.path("linux/Makefile"), "mrproper:\n\trm -rf .config include/config\n").unwrap();
+        fs::write(
+            lab.path("linux/Makefile"),
+            "mrproper:\n\trm -rf .config include/config\n",
+        )
+        .unwrap();
         fs::write(lab.path("linux/Kconfig"), "").unwrap();
         fs::write(lab.path("linux/kernel/fork.c"), "x".repeat(100_000)).unwrap();
         lab
@@ -41,7 +49,12 @@ impl Lab {
     }
     fn provide(&self, origin: Origin) -> Result<(Identity, PathBuf)> {
         let say = |line: &str| self.said.borrow_mut().push(line.to_owned());
-        let source = Source { name: "k".into(), origin, patches: "k".into(), config: vec![] };
+        let source = Source {
+            name: "k".into(),
+            origin,
+            patches: "k".into(),
+            config: vec![],
+        };
         let identity = identify(&self.cache, &source, &say)?;
         provide(&self.cache, &source, &identity, &say)
     }
@@ -55,14 +68,21 @@ impl Lab {
         (self.path("linux.tar"), sum)
     }
     fn downloads(&self) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(self.cache.root().join("download")).unwrap().flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<_> = fs::read_dir(self.cache.root().join("download"))
+            .unwrap()
+            .flatten()
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }
 
 /// Serves `bytes` at a URL. The nth connection is cut after `cuts[n]` bytes of the body;
@@ -85,7 +105,11 @@ fn serve(bytes: Vec<u8>, cuts: Vec<Option<usize>>) -> (String, mpsc::Receiver<St
                 }
             }
             let from = range.trim_end_matches('-').parse::<usize>().unwrap_or(0);
-            let (status, body) = if from == 0 { ("200 OK", &bytes[..]) } else { ("206 Partial Content", &bytes[from..]) };
+            let (status, body) = if from == 0 {
+                ("200 OK", &bytes[..])
+            } else {
+                ("206 Partial Content", &bytes[from..])
+            };
             let head = format!(
                 "HTTP/1.1 {status}\r\nContent-Length: {}\r\nContent-Range: bytes {from}-{}/{}\r\nConnection: close\r\n\r\n",
                 body.len(),
@@ -93,7 +117,9 @@ fn serve(bytes: Vec<u8>, cuts: Vec<Option<usize>>) -> (String, mpsc::Receiver<St
                 bytes.len()
             );
             let _ = send.send(range);
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body[..cut.unwrap_or(body.len()).min(body.len())]));
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| {
+                stream.write_all(&body[..cut.unwrap_or(body.len()).min(body.len())])
+            });
         }
     });
     (url, ranges)
@@ -103,7 +129,10 @@ fn serve(bytes: Vec<u8>, cuts: Vec<Option<usize>>) -> (String, mpsc::Receiver<St
 fn a_tarball_by_path_is_checked_unpacked_and_kept() {
     let lab = Lab::new();
     let (path, sum) = lab.tarball();
-    let origin = Origin::Tarball { from: Place::Path(path.clone()), sha256: sum.clone() };
+    let origin = Origin::Tarball {
+        from: Place::Path(path.clone()),
+        sha256: sum.clone(),
+    };
     let (identity, dir) = lab.provide(origin.clone()).unwrap();
     assert!(identity.text.contains(&sum) && dir.join("tree/kernel/fork.c").is_file());
     // Once there, the tarball is not needed.
@@ -121,13 +150,19 @@ fn a_wrong_checksum_is_refused_with_both_sums_and_the_download_removed() {
         let error = format!("{:#}", lab.provide(origin).unwrap_err());
         assert!(error.contains(&sum) && error.contains(&wrong), "{error}");
     };
-    refused(Origin::Tarball { from: Place::Path(path.clone()), sha256: wrong.clone() });
+    refused(Origin::Tarball {
+        from: Place::Path(path.clone()),
+        sha256: wrong.clone(),
+    });
     assert!(path.exists(), "the user's own file stays");
     if process::which("curl").is_none() && process::which("wget").is_none() {
         return;
     }
     let (url, _ranges) = serve(fs::read(&path).unwrap(), vec![None]);
-    refused(Origin::Tarball { from: Place::Url(url), sha256: wrong.clone() });
+    refused(Origin::Tarball {
+        from: Place::Url(url),
+        sha256: wrong.clone(),
+    });
     assert_eq!(lab.downloads(), Vec::<String>::new());
 }
 
@@ -140,7 +175,10 @@ fn an_interrupted_download_is_taken_up_where_it_stopped() {
     let lab = Lab::new();
     let (path, sum) = lab.tarball();
     let (url, ranges) = serve(fs::read(&path).unwrap(), vec![Some(50_000), None]);
-    let origin = Origin::Tarball { from: Place::Url(url.clone()), sha256: sum.clone() };
+    let origin = Origin::Tarball {
+        from: Place::Url(url.clone()),
+        sha256: sum.clone(),
+    };
     let error = format!("{:#}", lab.provide(origin.clone()).unwrap_err());
     assert!(error.contains(&url), "{error}");
     assert_eq!(lab.downloads(), [format!("{sum}.part")]);
@@ -157,9 +195,20 @@ fn a_part_of_something_else_is_begun_again() {
     }
     let lab = Lab::new();
     let (path, sum) = lab.tarball();
-    fs::write(lab.cache.root().join("download").join(format!("{sum}.part")), "rubbish").unwrap();
+    fs::write(
+        lab.cache
+            .root()
+            .join("download")
+            .join(format!("{sum}.part")),
+        "rubbish",
+    )
+    .unwrap();
     let (url, ranges) = serve(fs::read(&path).unwrap(), vec![None, None]);
-    lab.provide(Origin::Tarball { from: Place::Url(url), sha256: sum }).unwrap();
+    lab.provide(Origin::Tarball {
+        from: Place::Url(url),
+        sha256: sum,
+    })
+    .unwrap();
     assert_eq!(ranges.iter().collect::<Vec<_>>(), ["7-", ""]);
     assert!(lab.said().contains("from the beginning"));
 }
@@ -169,7 +218,14 @@ fn what_holds_no_kernel_is_refused() {
     let lab = Lab::new();
     fs::remove_file(lab.path("linux/Kconfig")).unwrap();
     let (path, sha256) = lab.tarball();
-    let error = format!("{:#}", lab.provide(Origin::Tarball { from: Place::Path(path), sha256 }).unwrap_err());
+    let error = format!(
+        "{:#}",
+        lab.provide(Origin::Tarball {
+            from: Place::Path(path),
+            sha256
+        })
+        .unwrap_err()
+    );
     assert!(error.contains("no kernel source"), "{error}");
     let error = lab.provide(Origin::Tree(lab.path("linux"))).unwrap_err();
     assert_eq!(exit_of(&error), Exit::Usage);
@@ -193,7 +249,10 @@ fn a_tree_is_copied_clean_and_known_again_by_its_bytes() {
     // Editing the tree makes another source and leaves the copy alone.
     fs::write(lab.path("linux/kernel/fork.c"), "y").unwrap();
     assert_ne!(lab.provide(origin()).unwrap().0, first);
-    assert_eq!(fs::read(dir.join("tree/kernel/fork.c")).unwrap().len(), 100_000);
+    assert_eq!(
+        fs::read(dir.join("tree/kernel/fork.c")).unwrap().len(),
+        100_000
+    );
 }
 
 #[test]
@@ -203,7 +262,18 @@ fn a_commit_is_taken_from_a_near_and_a_far_repository() {
     }
     let lab = Lab::new();
     let git = |args: &[&str]| {
-        let settings = ["-C", "linux", "-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false", "-c", "init.defaultBranch=main"];
+        let settings = [
+            "-C",
+            "linux",
+            "-c",
+            "user.name=n",
+            "-c",
+            "user.email=e",
+            "-c",
+            "commit.gpgsign=false",
+            "-c",
+            "init.defaultBranch=main",
+        ];
         lab.run("git", &[&settings[..], args].concat())
     };
     git(&["init", "--quiet"]);
@@ -212,19 +282,47 @@ fn a_commit_is_taken_from_a_near_and_a_far_repository() {
     git(&["tag", "--annotate", "v1", "--message", "tag"]);
     let commit = git(&["rev-parse", "HEAD"]).trim().to_owned();
     fs::write(lab.path("linux/kernel/fork.c"), "later").unwrap();
-    let near = |reference: &str| Origin::Git { from: Place::Path(lab.path("linux")), reference: reference.into() };
+    let near = |reference: &str| Origin::Git {
+        from: Place::Path(lab.path("linux")),
+        reference: reference.into(),
+    };
     let (identity, dir) = lab.provide(near("v1")).unwrap();
     assert_eq!(identity.text, format!("git commit {commit}"));
-    assert_eq!(fs::read(dir.join("tree/kernel/fork.c")).unwrap().len(), 100_000, "the commit, not the work tree");
+    assert_eq!(
+        fs::read(dir.join("tree/kernel/fork.c")).unwrap().len(),
+        100_000,
+        "the commit, not the work tree"
+    );
     let error = format!("{:#}", lab.provide(near("v2")).unwrap_err());
     assert!(error.contains("looking for v2 in"), "{error}");
     // The same commit from elsewhere is the same source.
     let url = format!("file://{}", lab.path("linux").display());
-    let far = |reference: &str| Origin::Git { from: Place::Url(url.clone()), reference: reference.into() };
-    assert_eq!(lab.provide(far("v1")).unwrap(), (identity.clone(), dir.clone()));
+    let far = |reference: &str| Origin::Git {
+        from: Place::Url(url.clone()),
+        reference: reference.into(),
+    };
+    assert_eq!(
+        lab.provide(far("v1")).unwrap(),
+        (identity.clone(), dir.clone())
+    );
     fs::remove_dir_all(&dir).unwrap();
-    lab.run("git", &["-C", "linux", "config", "uploadpack.allowAnySHA1InWant", "true"]);
-    assert!(lab.provide(far("v1")).unwrap().1.join("tree/Makefile").is_file());
+    lab.run(
+        "git",
+        &[
+            "-C",
+            "linux",
+            "config",
+            "uploadpack.allowAnySHA1InWant",
+            "true",
+        ],
+    );
+    assert!(
+        lab.provide(far("v1"))
+            .unwrap()
+            .1
+            .join("tree/Makefile")
+            .is_file()
+    );
     // Out of reach, the last answer holds, loudly.
     fs::rename(lab.path("linux/.git"), lab.path("linux/git")).unwrap();
     lab.said();
@@ -235,11 +333,24 @@ fn a_commit_is_taken_from_a_near_and_a_far_repository() {
 #[test]
 fn a_version_that_the_archive_lost_stays_replaced() {
     let lab = Lab::new();
-    let wanted = apt::Wanted { package: "linux-source-6.1", version: "6.1.1-1", suites: &[] };
+    let wanted = apt::Wanted {
+        package: "linux-source-6.1",
+        version: "6.1.1-1",
+        suites: &[],
+    };
     let say = |line: &str| lab.said.borrow_mut().push(line.to_owned());
-    assert_eq!(apt::in_force(&lab.cache, wanted.package, wanted.version, &say).unwrap(), "6.1.1-1");
+    assert_eq!(
+        apt::in_force(&lab.cache, wanted.package, wanted.version, &say).unwrap(),
+        "6.1.1-1"
+    );
     assert_eq!(lab.said(), "");
     apt::remember(&lab.cache, &wanted, "6.1.9-1", &say).unwrap();
-    assert_eq!(apt::in_force(&lab.cache, wanted.package, wanted.version, &say).unwrap(), "6.1.9-1");
-    assert!(lab.said().contains("no longer has linux-source-6.1 6.1.1-1: using 6.1.9-1"));
+    assert_eq!(
+        apt::in_force(&lab.cache, wanted.package, wanted.version, &say).unwrap(),
+        "6.1.9-1"
+    );
+    assert!(
+        lab.said()
+            .contains("no longer has linux-source-6.1 6.1.1-1: using 6.1.9-1")
+    );
 }
