@@ -55,6 +55,17 @@ enum Message<'a> {
     Interrupted,
 }
 
+impl Message<'_> {
+    /// Whether no trial may begin after this.
+    fn ends_it(&self, keep_going: bool) -> bool {
+        match self {
+            Self::Started(_) => false,
+            Self::Finished(_, _, result) => result.outcome != Outcome::Completed && !keep_going,
+            Self::Interrupted => true,
+        }
+    }
+}
+
 /// Makes every trial of `plan`. Which thread runs which trial, and when, changes no digit
 /// of a virtual-time result.
 ///
@@ -77,6 +88,10 @@ pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &m
                         Ok((raw, result)) => Message::Finished(trial, raw, Box::new(result)),
                         Err(Interrupted) => Message::Interrupted,
                     };
+                    // Here, not where the message is read: no other trial may begin meanwhile.
+                    if message.ends_it(options.keep_going) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
                     if send.send(message).is_err() {
                         break;
                     }
@@ -88,20 +103,14 @@ pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &m
         for message in &receive {
             match message {
                 Message::Started(trial) => sink.started(trial),
-                Message::Interrupted => {
-                    ended = Ended::Interrupted;
-                    stop.store(true, Ordering::Relaxed);
-                }
+                Message::Interrupted => ended = Ended::Interrupted,
                 Message::Finished(trial, raw, result) => {
                     if let Err(error) = sink.finished(trial, &raw, &result) {
                         stop.store(true, Ordering::Relaxed);
                         return Err(error);
                     }
-                    if result.outcome != Outcome::Completed && !options.keep_going {
-                        stop.store(true, Ordering::Relaxed);
-                        if ended == Ended::Complete {
-                            ended = Ended::GaveUp;
-                        }
+                    if result.outcome != Outcome::Completed && !options.keep_going && ended == Ended::Complete {
+                        ended = Ended::GaveUp;
                     }
                 }
             }

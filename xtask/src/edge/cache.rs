@@ -88,13 +88,23 @@ impl Cache {
     /// When none of these variables nor `$HOME` names an absolute path, or it cannot be
     /// made or written to.
     pub fn open() -> Result<Self> {
-        let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let var = |name: &str| {
+            std::env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(PathBuf::from)
+        };
         let root = var("BOOTRIG_CACHE")
             .or_else(|| var("XDG_CACHE_HOME").map(|d| d.join("bootrig")))
             .or_else(|| var("HOME").map(|d| d.join(".cache/bootrig")))
-            .ok_or_else(|| Fault::usage("no place for the cache: set BOOTRIG_CACHE to a directory"))?;
+            .ok_or_else(|| {
+                Fault::usage("no place for the cache: set BOOTRIG_CACHE to a directory")
+            })?;
         if !root.is_absolute() {
-            return Err(Fault::usage(format!("cache directory {} is relative: set BOOTRIG_CACHE to an absolute path", root.display())).into());
+            return Err(Fault::usage(format!(
+                "cache directory {} is relative: set BOOTRIG_CACHE to an absolute path",
+                root.display()
+            ))
+            .into());
         }
         Self::at(&root)
     }
@@ -105,8 +115,12 @@ impl Cache {
     /// When it cannot be made or written to.
     pub fn at(root: &Path) -> Result<Self> {
         for dir in NO_KINDS {
-            fs::create_dir_all(root.join(dir))
-                .with_context(|| format!("making the cache {} (BOOTRIG_CACHE puts it elsewhere)", root.display()))?;
+            fs::create_dir_all(root.join(dir)).with_context(|| {
+                format!(
+                    "making the cache {} (BOOTRIG_CACHE puts it elsewhere)",
+                    root.display()
+                )
+            })?;
         }
         let tag = root.join("CACHEDIR.TAG");
         if !tag.exists() {
@@ -114,7 +128,10 @@ impl Cache {
             write_whole(&tag, b"Signature: 8a477f597d28d172789f06886806bc55\n# bootrig's build cache; cargo xtask clean empties it\n")?;
         }
         let root = root.canonicalize()?;
-        Ok(Self { root, free: free_space })
+        Ok(Self {
+            root,
+            free: free_space,
+        })
     }
 
     /// The same cache with another idea of how many bytes are free; for tests.
@@ -162,7 +179,10 @@ impl Cache {
             }
             if !said {
                 let holder = fs::read_to_string(self.lock_path(kind, key)).unwrap_or_default();
-                say(&format!("waiting for another run ({}) that is making {what}", holder.trim()));
+                say(&format!(
+                    "waiting for another run ({}) that is making {what}",
+                    holder.trim()
+                ));
                 said = true;
             }
             if process::interrupted() {
@@ -174,7 +194,13 @@ impl Cache {
 
     fn try_lock(&self, kind: &str, key: &str) -> Result<Option<Lock>> {
         let path = self.lock_path(kind, key);
-        let mut file = File::options().create(true).truncate(false).read(true).write(true).open(&path).with_context(|| format!("opening lock {}", path.display()))?;
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .with_context(|| format!("opening lock {}", path.display()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => return Ok(None),
@@ -186,8 +212,14 @@ impl Cache {
             return Ok(None);
         }
         // Only a hint for the message above; a full disk must not get in the way.
-        let _ = file.set_len(0).and_then(|()| write!(file, "process {}", std::process::id()));
-        Ok(Some(Lock { kind: kind.into(), key: key.into(), _file: file }))
+        let _ = file
+            .set_len(0)
+            .and_then(|()| write!(file, "process {}", std::process::id()));
+        Ok(Some(Lock {
+            kind: kind.into(),
+            key: key.into(),
+            _file: file,
+        }))
     }
 
     /// Removes what a dead run left of the entry whose lock we hold.
@@ -205,7 +237,13 @@ impl Cache {
     ///
     /// # Errors
     /// When the entry cannot be read for reasons other than its contents.
-    pub fn get(&self, kind: &str, key: &str, check: Check, say: &dyn Fn(&str)) -> Result<Option<PathBuf>> {
+    pub fn get(
+        &self,
+        kind: &str,
+        key: &str,
+        check: Check,
+        say: &dyn Fn(&str),
+    ) -> Result<Option<PathBuf>> {
         let dir = self.place(kind, key);
         if !dir.exists() {
             return Ok(None);
@@ -213,14 +251,22 @@ impl Cache {
         let wrong = match check {
             Check::Full => manifest::verify(&dir),
             Check::Presence => manifest::read(&dir).map(drop),
-            Check::Touch => fs::metadata(dir.join(manifest::NAME)).map(drop).context("its manifest is missing"),
+            Check::Touch => fs::metadata(dir.join(manifest::NAME))
+                .map(drop)
+                .context("its manifest is missing"),
         };
         if process::interrupted() {
             return Err(process::Stopped.into());
         }
         if let Err(why) = wrong {
-            say(&format!("warning: cache entry {} is corrupt ({why:#}); it is removed and will be made again", dir.display()));
-            let aside = self.root.join(kind).join(format!("{STAGED}{key}-corrupt-{}", std::process::id()));
+            say(&format!(
+                "warning: cache entry {} is corrupt ({why:#}); it is removed and will be made again",
+                dir.display()
+            ));
+            let aside = self
+                .root
+                .join(kind)
+                .join(format!("{STAGED}{key}-corrupt-{}", std::process::id()));
             fs::rename(&dir, &aside).with_context(|| format!("moving {} aside", dir.display()))?;
             remove(&aside);
             return Ok(None);
@@ -239,7 +285,11 @@ impl Cache {
     pub fn stage(&self, lock: &Lock) -> Result<Staged> {
         let parent = self.root.join(&lock.kind);
         fs::create_dir_all(&parent)?;
-        let dir = tempfile::Builder::new().prefix(&format!("{STAGED}{}-", lock.key)).tempdir_in(&parent).with_context(|| format!("making a directory in {}", parent.display()))?.keep();
+        let dir = tempfile::Builder::new()
+            .prefix(&format!("{STAGED}{}-", lock.key))
+            .tempdir_in(&parent)
+            .with_context(|| format!("making a directory in {}", parent.display()))?
+            .keep();
         Ok(Staged { dir, done: false })
     }
 
@@ -256,12 +306,20 @@ impl Cache {
     ///
     /// # Errors
     /// As [`Cache::put`].
-    pub fn put_sharing(&self, lock: &Lock, mut staged: Staged, base: Option<&Path>) -> Result<PathBuf> {
+    pub fn put_sharing(
+        &self,
+        lock: &Lock,
+        mut staged: Staged,
+        base: Option<&Path>,
+    ) -> Result<PathBuf> {
         let place = self.place(&lock.kind, &lock.key);
         let context = || format!("storing cache entry {}", place.display());
-        manifest::write(&staged.dir, base).and_then(|files| flush(&staged.dir, files)).with_context(context)?;
+        manifest::write(&staged.dir, base)
+            .and_then(|files| flush(&staged.dir, files))
+            .with_context(context)?;
         if place.exists() {
-            let aside = place.with_file_name(format!("{STAGED}{}-old-{}", lock.key, std::process::id()));
+            let aside =
+                place.with_file_name(format!("{STAGED}{}-old-{}", lock.key, std::process::id()));
             fs::rename(&place, &aside).with_context(context)?;
             remove(&aside);
         }
@@ -277,7 +335,8 @@ impl Cache {
     /// # Errors
     /// Names the path, the need and what is free.
     pub fn require_space(&self, need: Bytes, what: &str) -> Result<()> {
-        let free = (self.free)(&self.root).with_context(|| format!("asking for free space at {}", self.root.display()))?;
+        let free = (self.free)(&self.root)
+            .with_context(|| format!("asking for free space at {}", self.root.display()))?;
         if free < need.0 {
             bail!(
                 "{what} needs about {} in {}, and {} are free: free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk",
@@ -309,29 +368,48 @@ impl Cache {
     pub fn prune(&self, older_than: Duration, say: &dyn Fn(&str)) -> Result<u64> {
         let old = |path: &Path| {
             let used = path.symlink_metadata().and_then(|m| m.modified());
-            used.is_ok_and(|t| SystemTime::now().duration_since(t).is_ok_and(|age| age >= older_than))
+            used.is_ok_and(|t| {
+                SystemTime::now()
+                    .duration_since(t)
+                    .is_ok_and(|age| age >= older_than)
+            })
         };
         let mut freed = 0;
-        for (kind, dir) in list(&self.root).into_iter().filter(|(k, d)| d.is_dir() && !NO_KINDS.contains(&k.as_str())) {
+        for (kind, dir) in list(&self.root)
+            .into_iter()
+            .filter(|(k, d)| d.is_dir() && !NO_KINDS.contains(&k.as_str()))
+        {
             for (name, path) in list(&dir) {
                 if process::interrupted() {
                     return Err(process::Stopped.into());
                 }
-                let staged = name.strip_prefix(STAGED).and_then(|n| n.split_once('-')).map(|(key, _)| key.to_owned());
+                let staged = name
+                    .strip_prefix(STAGED)
+                    .and_then(|n| n.split_once('-'))
+                    .map(|(key, _)| key.to_owned());
                 if staged.is_none() && !old(&path.join(manifest::NAME)) {
                     continue;
                 }
-                let Some(_lock) = self.try_lock(&kind, staged.as_deref().unwrap_or(&name))? else { continue };
+                let Some(_lock) = self.try_lock(&kind, staged.as_deref().unwrap_or(&name))? else {
+                    continue;
+                };
                 freed += usage(&path);
                 say(&format!("removing {}", path.display()));
                 // Out of its name first: a half-removed entry must not look like one.
-                let aside = if staged.is_some() { path } else { move_aside(&path, &name) };
+                let aside = if staged.is_some() {
+                    path
+                } else {
+                    move_aside(&path, &name)
+                };
                 remove(&aside);
                 remove(&self.lock_path(&kind, staged.as_deref().unwrap_or(&name)));
             }
         }
         for dir in ["download", "apt", "logs"] {
-            for (_, path) in list(&self.root.join(dir)).into_iter().filter(|(_, p)| old(p)) {
+            for (_, path) in list(&self.root.join(dir))
+                .into_iter()
+                .filter(|(_, p)| old(p))
+            {
                 freed += usage(&path);
                 remove(&path);
             }
@@ -342,17 +420,31 @@ impl Cache {
 
 fn move_aside(path: &Path, key: &str) -> PathBuf {
     let aside = path.with_file_name(format!("{STAGED}{key}-pruned-{}", std::process::id()));
-    if fs::rename(path, &aside).is_ok() { aside } else { path.to_owned() }
+    if fs::rename(path, &aside).is_ok() {
+        aside
+    } else {
+        path.to_owned()
+    }
 }
 
 /// Kinds and keys become file names.
 fn valid_name(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with(['.', '-']) && !name.starts_with(STAGED) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+~".contains(&b))
+    !name.is_empty()
+        && !name.starts_with(['.', '-'])
+        && !name.starts_with(STAGED)
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._+~".contains(&b))
 }
 
 /// Names and paths in a directory, sorted; nothing when there is no such directory.
 fn list(dir: &Path) -> Vec<(String, PathBuf)> {
-    let mut all: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
+    let mut all: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| (e.file_name().to_string_lossy().into_owned(), e.path()))
+        .collect();
     all.sort();
     all
 }
@@ -375,11 +467,17 @@ pub fn remove(path: &Path) {
 
 /// Bytes on disk below a path, not counting files that have another name elsewhere.
 fn usage(path: &Path) -> u64 {
-    let Ok(meta) = path.symlink_metadata() else { return 0 };
+    let Ok(meta) = path.symlink_metadata() else {
+        return 0;
+    };
     if meta.is_dir() {
         return list(path).iter().map(|(_, p)| usage(p)).sum();
     }
-    if meta.nlink() > 1 { 0 } else { meta.blocks() * 512 }
+    if meta.nlink() > 1 {
+        0
+    } else {
+        meta.blocks() * 512
+    }
 }
 
 fn free_space(path: &Path) -> std::io::Result<u64> {
@@ -388,7 +486,11 @@ fn free_space(path: &Path) -> std::io::Result<u64> {
 }
 
 fn human(bytes: u64) -> String {
-    if bytes >= 1 << 30 { format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)) } else { format!("{} MiB", bytes >> 20) }
+    if bytes >= 1 << 30 {
+        format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+    } else {
+        format!("{} MiB", bytes >> 20)
+    }
 }
 
 /// Flushes an entry: a few files one by one, very many by flushing their file system.
@@ -408,7 +510,9 @@ fn flush(dir: &Path, files: usize) -> Result<()> {
 }
 
 fn sync_dir(dir: &Path) -> Result<()> {
-    File::open(dir)?.sync_all().with_context(|| format!("flushing {}", dir.display()))
+    File::open(dir)?
+        .sync_all()
+        .with_context(|| format!("flushing {}", dir.display()))
 }
 
 /// Writes a file whole or not at all: beside, flushed, renamed.
@@ -417,12 +521,21 @@ fn sync_dir(dir: &Path) -> Result<()> {
 /// When the disk is full or fails; an older file of that name stays then.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let context = || format!("writing {}", path.display());
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".tmp-").tempfile_in(parent).with_context(context)?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).with_context(context)?;
+    let parent = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".tmp-")
+        .tempfile_in(parent)
+        .with_context(context)?;
+    file.write_all(bytes)
+        .and_then(|()| file.as_file().sync_all())
+        .with_context(context)?;
     // Temporary files are private; what is written is for everyone the umask lets.
     use std::os::unix::fs::PermissionsExt;
-    file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.as_file()
+        .set_permissions(fs::Permissions::from_mode(0o644))?;
     file.persist(path).with_context(context)?;
     sync_dir(parent)
 }

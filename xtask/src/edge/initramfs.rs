@@ -1,49 +1,460 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest's initramfs: a deterministic cpio archive, and PID 1 for it.
+//! The guest's initramfs: a deterministic cpio archive ("newc"), and PID 1 for it.
+//!
+//! Not compressed: unpacking would cost the guest more than reading does. Times and owners
+//! are zero and inode numbers count up, so equal contents are equal bytes.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail, ensure};
 
-use super::cache::Cache;
+use super::{
+    cache::{self, Cache, Check},
+    process,
+};
+
+const DIRECTORY: u32 = 0o040_000;
+const REGULAR: u32 = 0o100_000;
+const LINK: u32 = 0o120_000;
+const CHARACTER: u32 = 0o020_000;
 
 /// Files for an initramfs. Parents are made by themselves; /dev/console is always there.
-#[derive(Clone, Debug, Default)]
-pub struct Archive {}
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archive {
+    entries: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    /// Type and permission bits.
+    mode: u32,
+    /// Contents, or a link's target.
+    bytes: Vec<u8>,
+    /// Major and minor number of a device node.
+    device: (u32, u32),
+}
 
 impl Archive {
-    /// An archive that holds only /dev/console.
+    /// An archive that holds only /dev/console, which the kernel opens for PID 1.
     pub fn new() -> Self {
-        todo!()
+        let mut archive = Self::default();
+        let console = Entry {
+            mode: CHARACTER | 0o600,
+            bytes: Vec::new(),
+            device: (5, 1),
+        };
+        archive
+            .add("dev/console", console)
+            .expect("an empty archive takes it");
+        archive
     }
+
     /// Adds a file with these permission bits (0o755, 0o644).
+    ///
+    /// # Errors
+    /// When the path is not plain and relative, or is taken by something else.
     pub fn file(&mut self, path: &str, mode: u32, bytes: impl Into<Vec<u8>>) -> Result<&mut Self> {
-        let _ = (path, mode, bytes.into());
-        todo!()
+        let bytes = bytes.into();
+        ensure!(
+            u32::try_from(bytes.len()).is_ok(),
+            "{path} is too large for an initramfs"
+        );
+        self.add(
+            path,
+            Entry {
+                mode: REGULAR | mode & 0o7777,
+                bytes,
+                device: (0, 0),
+            },
+        )
     }
-    /// Adds an empty directory.
+
+    /// Adds a directory, or sets the permission bits of one that is there.
+    ///
+    /// # Errors
+    /// As [`Archive::file`].
     pub fn dir(&mut self, path: &str, mode: u32) -> Result<&mut Self> {
-        let _ = (path, mode);
-        todo!()
+        self.add(
+            path,
+            Entry {
+                mode: DIRECTORY | mode & 0o7777,
+                bytes: Vec::new(),
+                device: (0, 0),
+            },
+        )
     }
+
     /// Adds a symbolic link.
+    ///
+    /// # Errors
+    /// As [`Archive::file`].
     pub fn symlink(&mut self, path: &str, target: &str) -> Result<&mut Self> {
-        let _ = (path, target);
-        todo!()
+        ensure!(
+            !target.is_empty() && !target.contains('\0'),
+            "{path}: `{target}` is no target of a link"
+        );
+        self.add(
+            path,
+            Entry {
+                mode: LINK | 0o777,
+                bytes: target.into(),
+                device: (0, 0),
+            },
+        )
     }
+
+    fn add(&mut self, path: &str, entry: Entry) -> Result<&mut Self> {
+        let plain = path
+            .split('/')
+            .all(|c| !c.is_empty() && c != "." && c != "..");
+        ensure!(
+            plain && !path.contains('\0') && path.len() < 4096 && path != "TRAILER!!!",
+            "`{path}` is no path for an initramfs: it must be relative and plain"
+        );
+        for (i, _) in path.match_indices('/') {
+            let parent = Entry {
+                mode: DIRECTORY | 0o755,
+                bytes: Vec::new(),
+                device: (0, 0),
+            };
+            let there = self.entries.entry(path[..i].to_owned()).or_insert(parent);
+            ensure!(
+                there.mode & 0o170_000 == DIRECTORY,
+                "{path}: {} is no directory",
+                &path[..i]
+            );
+        }
+        match self.entries.get(path) {
+            Some(there)
+                if *there != entry && (there.mode | entry.mode) & 0o170_000 != DIRECTORY =>
+            {
+                bail!("{path} is in the initramfs already")
+            }
+            _ => self.entries.insert(path.to_owned(), entry),
+        };
+        Ok(self)
+    }
+
     /// The archive's bytes; equal contents give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        todo!()
+        let mut out = Vec::with_capacity(self.entries.values().map(|e| e.bytes.len() + 256).sum());
+        // Parents sort before what is in them.
+        for (number, (path, entry)) in self.entries.iter().enumerate() {
+            record(&mut out, number as u32 + 1, path, entry);
+        }
+        record(
+            &mut out,
+            0,
+            "TRAILER!!!",
+            &Entry {
+                mode: 0,
+                bytes: Vec::new(),
+                device: (0, 0),
+            },
+        );
+        // Whole blocks, as cpio writes them.
+        out.resize(out.len().next_multiple_of(512), 0);
+        out
     }
+
     /// Writes the archive to `path`, whole or not at all.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let _ = path;
-        todo!()
+        cache::write_whole(path, &self.to_bytes())
     }
 }
 
+/// One newc record: header of hexadecimal fields, name and contents, each padded to 4 bytes.
+fn record(out: &mut Vec<u8>, inode: u32, path: &str, entry: &Entry) {
+    let links = if entry.mode & 0o170_000 == DIRECTORY {
+        2
+    } else {
+        1
+    };
+    let (owner, group, time, device) = (0, 0, 0, 0);
+    let fields = [
+        inode,
+        entry.mode,
+        owner,
+        group,
+        links,
+        time,
+        entry.bytes.len() as u32,
+        device,
+        device,
+        entry.device.0,
+        entry.device.1,
+        path.len() as u32 + 1,
+        0,
+    ];
+    out.extend(b"070701");
+    for field in fields {
+        out.extend(format!("{field:08x}").bytes());
+    }
+    out.extend(path.bytes());
+    out.push(0);
+    out.resize(out.len().next_multiple_of(4), 0);
+    out.extend(&entry.bytes);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const KIND: &str = "init";
+const BUILD_LIMIT: Duration = Duration::from_secs(1800);
+/// What PID 1 is built from, besides the compiler.
+const SOURCES: [&str; 4] = [
+    "images/init",
+    "Cargo.toml",
+    "Cargo.lock",
+    ".cargo/config.toml",
+];
+
 /// PID 1, built static and the same from any checkout; cached.
+///
+/// # Errors
+/// Names cargo's last error lines and the log.
 pub fn init_binary(root: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<PathBuf> {
-    let _ = (root, cache, say);
-    todo!()
+    let root = root
+        .canonicalize()
+        .with_context(|| format!("resolving {}", root.display()))?;
+    let root = root.as_path();
+    let mut version = Command::new(rustc());
+    version.arg("--version").current_dir(root);
+    let version = process::read(
+        "asking rustc for its version",
+        version,
+        Duration::from_secs(60),
+    )?;
+    let mut hash = blake3::Hasher::new();
+    hash.update(version.as_bytes());
+    for flag in flags(root, Path::new("")) {
+        hash.update(flag.replace(&*root.to_string_lossy(), "").as_bytes())
+            .update(b"\0");
+    }
+    for source in SOURCES {
+        add(&mut hash, root, Path::new(source))?;
+    }
+    let key = hash.finalize().to_hex().to_string();
+    let binary = |dir: PathBuf| dir.join("init");
+    if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
+        return Ok(binary(dir));
+    }
+    let lock = cache.lock(KIND, &key, "the guest's PID 1", say)?;
+    if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
+        return Ok(binary(dir));
+    }
+    let (target, staged) = (cache.stage(&lock)?, cache.stage(&lock)?);
+    let log = cache.log("init")?;
+    say(&format!("building PID 1; log: {}", log.display()));
+    process::run_logged(
+        "building PID 1",
+        cargo(root, target.dir()),
+        &log,
+        BUILD_LIMIT,
+    )
+    .map_err(|e| cache.explain(e))?;
+    fs::copy(
+        target.dir().join(TARGET).join("release/init"),
+        staged.dir().join("init"),
+    )
+    .context("keeping PID 1")?;
+    cache.put(&lock, staged).map(binary)
+}
+
+fn rustc() -> std::ffi::OsString {
+    std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())
+}
+
+fn flags(root: &Path, target: &Path) -> Vec<String> {
+    vec![
+        "-Ctarget-feature=+crt-static".into(),
+        "-Cstrip=symbols".into(),
+        // The linker would otherwise number the build by what it was given.
+        "-Clink-arg=-Wl,--build-id=none".into(),
+        format!("--remap-path-prefix={}=/bootrig", root.display()),
+        format!("--remap-path-prefix={}=/target", target.display()),
+    ]
+}
+
+fn cargo(root: &Path, target: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "init",
+            "--target",
+            TARGET,
+        ])
+        .current_dir(root);
+    // A directory of its own: the checkout's may be locked by the cargo that runs us.
+    cargo.arg("--target-dir").arg(target);
+    let flags = flags(root, target);
+    cargo
+        .env_remove("RUSTFLAGS")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+    for name in [
+        "CARGO_TARGET_DIR",
+        "CARGO_BUILD_TARGET",
+        "RUSTC_WRAPPER",
+        "MAKEFLAGS",
+        "CARGO_MAKEFLAGS",
+    ] {
+        cargo.env_remove(name);
+    }
+    cargo
+}
+
+/// Adds names and bytes of a file or of all files below a directory to a hash.
+fn add(hash: &mut blake3::Hasher, root: &Path, path: &Path) -> Result<()> {
+    let full = root.join(path);
+    if full.is_dir() {
+        let mut names = fs::read_dir(&full)
+            .and_then(|d| {
+                d.map(|e| Ok(e?.file_name()))
+                    .collect::<std::io::Result<Vec<_>>>()
+            })
+            .with_context(|| format!("listing {}", full.display()))?;
+        names.sort();
+        return names
+            .iter()
+            .filter(|n| *n != "target")
+            .try_for_each(|n| add(hash, root, &path.join(n)));
+    }
+    let bytes = match fs::read(&full) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(e).with_context(|| format!("reading {}", full.display())),
+    };
+    hash.update(format!("{} {}\n", path.display(), bytes.len()).as_bytes())
+        .update(&bytes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::MetadataExt, process::Stdio};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Files (odd paths and sizes), directories and links.
+    fn contents() -> impl Strategy<Value = Vec<(String, Vec<u8>, u8)>> {
+        let name = "[a-z.+ é-]{1,9}".prop_filter("plain", |n| n != "." && n != "..");
+        let path = prop::collection::vec(name, 1..4).prop_map(|p| p.join("/"));
+        prop::collection::vec(
+            (path, prop::collection::vec(any::<u8>(), 0..70), 0..3u8),
+            0..12,
+        )
+    }
+
+    fn built(contents: &[(String, Vec<u8>, u8)]) -> (Archive, Vec<(String, Vec<u8>, u8)>) {
+        let mut archive = Archive::new();
+        let taken = |(path, bytes, kind): &&(String, Vec<u8>, u8)| {
+            match kind {
+                0 => archive.dir(path, 0o700),
+                1 => archive.symlink(path, "some/target"),
+                _ => archive.file(path, 0o640, bytes.clone()),
+            }
+            .is_ok()
+        };
+        let kept = contents.iter().filter(taken).cloned().collect();
+        (archive, kept)
+    }
+
+    fn cpio(args: &[&str], dir: &Path, archive: &Path) -> String {
+        let out = Command::new("cpio")
+            .args(args)
+            .current_dir(dir)
+            .stdin(fs::File::open(archive).unwrap())
+            .stderr(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "cpio {args:?}");
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn cpio_finds_exactly_what_went_in(contents in contents()) {
+            let (archive, kept) = built(&contents);
+            prop_assert_eq!(archive.to_bytes(), built(&contents).0.to_bytes());
+            if process::which("cpio").is_none() {
+                return Ok(());
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let (file, out) = (dir.path().join("a.cpio"), dir.path().join("out"));
+            fs::create_dir(&out).unwrap();
+            archive.write(&file).unwrap();
+            let listed = cpio(&["--list", "--quiet"], &out, &file);
+            prop_assert_eq!(listed.lines().collect::<Vec<_>>(), archive.entries.keys().collect::<Vec<_>>());
+            // A device node takes root to make.
+            cpio(&["--extract", "--quiet", "--nonmatching", "dev/console"], &out, &file);
+            for (path, bytes, kind) in &kept {
+                let meta = out.join(path).symlink_metadata().unwrap();
+                match kind {
+                    0 => prop_assert!(meta.is_dir()),
+                    1 => prop_assert_eq!(fs::read_link(out.join(path)).unwrap(), Path::new("some/target")),
+                    _ => {
+                        prop_assert_eq!(&fs::read(out.join(path)).unwrap(), bytes);
+                        prop_assert_eq!(meta.mode() & 0o7777, 0o640);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn order_of_adding_does_not_show(contents in contents()) {
+            let (archive, kept) = built(&contents);
+            let mut reversed = kept.clone();
+            reversed.reverse();
+            let (other, also) = built(&reversed);
+            prop_assume!(also.len() == kept.len());
+            prop_assert_eq!(archive.to_bytes(), other.to_bytes());
+        }
+    }
+
+    #[test]
+    fn the_console_is_a_device_and_odd_paths_are_refused() {
+        let bytes = Archive::new().to_bytes();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains("070701") && text.contains("dev/console\0"));
+        // Mode, owners, links, time, size, device, node 5:1, name size.
+        assert!(text.contains(
+            "00002180000000000000000000000001000000000000000000000000000000000000000500000001"
+        ));
+        assert_eq!(bytes.len() % 512, 0);
+        let mut archive = Archive::new();
+        for bad in [
+            "",
+            "/etc/x",
+            "a//b",
+            "../x",
+            "a/./b",
+            "a/",
+            "x\0y",
+            "TRAILER!!!",
+            "dev/console",
+            "dev/console/x",
+            "dev",
+        ] {
+            assert!(archive.file(bad, 0o644, "x").is_err(), "{bad:?}");
+        }
+        archive.file("same", 0o644, "x").unwrap();
+        archive.file("same", 0o644, "x").unwrap();
+        assert!(archive.file("same", 0o644, "y").is_err());
+    }
 }

@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds guest-drivers/ out of tree against a kernel.
+//! Builds guest-drivers/ out of tree against a kernel; warnings are errors.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 
-use super::cache::Cache;
+use super::{
+    cache::{Cache, Check},
+    process,
+};
+
+/// Where the sources are in a checkout.
+pub const DIR: &str = "guest-drivers";
+const KIND: &str = "module";
+/// Changes whenever the same inputs would be built otherwise than before.
+const RECIPE: &str = "1 W=1 -Werror";
+const LIMIT: Duration = Duration::from_secs(1800);
 
 /// The directory with the `*.ko` files for the kernel with this key. `kbuild` is asked for
 /// the kernel's (verified) build tree only when the modules are not cached.
+///
+/// # Errors
+/// Names the compiler's last error lines (a warning is one) and the log.
 pub fn provide(
     root: &Path,
     cache: &Cache,
@@ -16,6 +34,204 @@ pub fn provide(
     kbuild: &dyn Fn() -> Result<PathBuf>,
     say: &dyn Fn(&str),
 ) -> Result<PathBuf> {
-    let _ = (root, cache, kernel_key, kbuild, say);
-    todo!()
+    let sources = sources(&root.join(DIR))?;
+    let mut hash = blake3::Hasher::new();
+    for part in [RECIPE, kernel_key] {
+        hash.update(part.as_bytes()).update(b"\0");
+    }
+    for (path, bytes) in &sources {
+        hash.update(format!("{} {}\n", path.display(), bytes.len()).as_bytes())
+            .update(bytes);
+    }
+    let key = hash.finalize().to_hex().to_string();
+    if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
+        return Ok(dir);
+    }
+    let lock = cache.lock(KIND, &key, "the guest's modules", say)?;
+    if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
+        return Ok(dir);
+    }
+    let kbuild = kbuild()?;
+    let work = cache.stage(&lock)?;
+    for (path, bytes) in &sources {
+        let to = work.dir().join(path);
+        fs::create_dir_all(to.parent().context("a file is in a directory")?)?;
+        fs::write(&to, bytes).with_context(|| format!("copying {}", path.display()))?;
+    }
+    let log = cache.log(&format!("module-{}", &key[..16]))?;
+    say(&format!("building modules; log: {}", log.display()));
+    process::run_logged("building modules", make(&kbuild, work.dir()), &log, LIMIT)
+        .map_err(|e| cache.explain(e))?;
+    // Only the modules are kept: what else kbuild leaves tells where it was made.
+    let staged = cache.stage(&lock)?;
+    let mut found = 0;
+    for path in files(work.dir())?
+        .into_iter()
+        .filter(|p| p.extension().is_some_and(|e| e == "ko"))
+    {
+        let name = path.file_name().context("a file has a name")?;
+        fs::copy(work.dir().join(&path), staged.dir().join(name))?;
+        found += 1;
+    }
+    if found == 0 {
+        bail!("{DIR} built no module; log: {}", log.display());
+    }
+    cache.put(&lock, staged).map_err(|e| cache.explain(e))
+}
+
+fn make(kbuild: &Path, work: &Path) -> Command {
+    let mut make = Command::new("make");
+    // Nothing of the caller's environment but what finds programs: flags in it would end
+    // up in the modules.
+    make.env_clear()
+        .envs(
+            std::env::vars_os().filter(|(k, _)| ["PATH", "HOME", "TMPDIR"].iter().any(|n| k == n)),
+        )
+        .env("LC_ALL", "C");
+    make.arg("-C")
+        .arg(kbuild)
+        .arg(format!("M={}", work.display()))
+        .arg("ARCH=x86")
+        .arg("W=1");
+    make.arg(format!(
+        "-j{}",
+        std::thread::available_parallelism().map_or(1, usize::from)
+    ));
+    // The same modules from any directory.
+    make.arg(format!(
+        "KCFLAGS=-Werror -ffile-prefix-map={}/=",
+        work.display()
+    ))
+    .arg("modules");
+    make
+}
+
+/// The sources with their bytes, in order; not what a build in place left there.
+fn sources(dir: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let source = |p: &PathBuf| {
+        let name = p
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let known = ["c", "h", "S"]
+            .iter()
+            .any(|e| p.extension().is_some_and(|x| x == *e));
+        !name.starts_with('.')
+            && !name.ends_with(".mod.c")
+            && (known || ["Kbuild", "Makefile"].contains(&name.as_str()))
+    };
+    let found: Vec<_> = files(dir)?.into_iter().filter(source).collect();
+    if !found
+        .iter()
+        .any(|p| p == Path::new("Kbuild") || p == Path::new("Makefile"))
+    {
+        bail!("{} has no Kbuild", dir.display());
+    }
+    found
+        .into_iter()
+        .map(|p| {
+            Ok((
+                p.clone(),
+                fs::read(dir.join(&p)).with_context(|| format!("reading {}", p.display()))?,
+            ))
+        })
+        .collect()
+}
+
+/// All files below `dir`, relative, sorted.
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    fn below(dir: &Path, at: &Path, out: &mut Vec<PathBuf>) -> Result<()> {
+        let entries = fs::read_dir(dir.join(at))
+            .with_context(|| format!("listing {}", dir.join(at).display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let path = at.join(entry.file_name());
+            match entry.file_type()? {
+                t if t.is_dir() => below(dir, &path, out)?,
+                t if t.is_file() => out.push(path),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+    let mut out = Vec::new();
+    below(dir, Path::new(""), &mut out)?;
+    out.sort();
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// A checkout with one driver, and a build directory whose Makefile copies it.
+    fn lab() -> (tempfile::TempDir, Cache) {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+            fs::write(dir.path().join(name), text).unwrap();
+        };
+        write("guest-drivers/Kbuild", "obj-m += d.o\n");
+        write("guest-drivers/d.c", "code\n");
+        write(
+            "kbuild/Makefile",
+            "modules:\n\tgrep -q WARNING $(M)/d.c && { echo d.c:1: error: warned; exit 1; } || true\n\tcp $(M)/d.c $(M)/d.ko\n\techo $(KCFLAGS) | grep -q -e -Werror\n",
+        );
+        let cache = Cache::at(&dir.path().join("cache")).unwrap();
+        (dir, cache)
+    }
+
+    #[test]
+    fn built_once_for_each_kernel_and_the_checkout_stays_clean() {
+        let (dir, cache) = lab();
+        let asked = Cell::new(0);
+        let kbuild = || {
+            asked.set(asked.get() + 1);
+            Ok(dir.path().join("kbuild"))
+        };
+        let provide = |key: &str| provide(dir.path(), &cache, key, &kbuild, &|_| {}).unwrap();
+        let first = provide("one");
+        assert_eq!(fs::read_to_string(first.join("d.ko")).unwrap(), "code\n");
+        assert_eq!(
+            fs::read_dir(dir.path().join("guest-drivers"))
+                .unwrap()
+                .count(),
+            2
+        );
+        // Leftovers of a build in place are no sources.
+        fs::write(dir.path().join("guest-drivers/d.mod.c"), "x").unwrap();
+        fs::write(dir.path().join("guest-drivers/d.o"), "x").unwrap();
+        assert_eq!(provide("one"), first);
+        assert_eq!(asked.get(), 1);
+        assert_ne!(provide("two"), first);
+        fs::write(dir.path().join("guest-drivers/d.c"), "more\n").unwrap();
+        assert_ne!(provide("one"), first);
+        assert_eq!(asked.get(), 3);
+        assert_eq!(
+            fs::read_dir(cache.root().join(KIND)).unwrap().count(),
+            3,
+            "nothing but the entries is left"
+        );
+    }
+
+    #[test]
+    fn a_warning_is_an_error_with_its_line() {
+        let (dir, cache) = lab();
+        fs::write(dir.path().join("guest-drivers/d.c"), "WARNING\n").unwrap();
+        let error = provide(
+            dir.path(),
+            &cache,
+            "k",
+            &|| Ok(dir.path().join("kbuild")),
+            &|_| {},
+        )
+        .unwrap_err();
+        assert!(
+            format!("{error:#}").contains("d.c:1: error: warned"),
+            "{error:#}"
+        );
+        assert_eq!(fs::read_dir(cache.root().join(KIND)).unwrap().count(), 0);
+    }
 }

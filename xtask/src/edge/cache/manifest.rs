@@ -55,16 +55,32 @@ pub fn write(dir: &Path, base: Option<&Path>) -> Result<usize> {
         out.write_all(line.as_bytes())?;
     }
     writeln!(out, "end {} {}", files.len(), hash.finalize().to_hex())?;
-    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+    out.into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?
+        .sync_all()?;
     Ok(files.len())
 }
 
 /// The manifest's lines, in order of path, after checking the manifest itself.
 pub fn read(dir: &Path) -> Result<Vec<Line>> {
     let text = fs::read_to_string(dir.join(NAME)).with_context(|| format!("reading its {NAME}"))?;
-    let body = text.trim_end_matches('\n').rfind('\n').map_or("", |i| &text[..=i]);
-    let lines: Vec<_> = body.lines().filter_map(|l| l.rsplit_once(' ')).map(|(c, p)| Line { content: c.into(), path: p.into() }).collect();
-    let end = format!("end {} {}\n", lines.len(), blake3::hash(body.as_bytes()).to_hex());
+    let body = text
+        .trim_end_matches('\n')
+        .rfind('\n')
+        .map_or("", |i| &text[..=i]);
+    let lines: Vec<_> = body
+        .lines()
+        .filter_map(|l| l.rsplit_once(' '))
+        .map(|(c, p)| Line {
+            content: c.into(),
+            path: p.into(),
+        })
+        .collect();
+    let end = format!(
+        "end {} {}\n",
+        lines.len(),
+        blake3::hash(body.as_bytes()).to_hex()
+    );
     ensure!(text[body.len()..] == end, "its {NAME} is cut or altered");
     Ok(lines)
 }
@@ -94,11 +110,21 @@ pub fn verify(dir: &Path) -> Result<()> {
 /// The lines of `base`'s manifest for those of `files` that are its very inodes; empty
 /// for the others.
 fn shared(dir: &Path, base: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
-    let known: BTreeMap<String, String> = read(base)?.into_iter().map(|l| (l.path, l.content)).collect();
-    let inode = |p: PathBuf| p.symlink_metadata().ok().filter(|m| m.nlink() > 1).map(|m| (m.dev(), m.ino()));
+    let known: BTreeMap<String, String> = read(base)?
+        .into_iter()
+        .map(|l| (l.path, l.content))
+        .collect();
+    let inode = |p: PathBuf| {
+        p.symlink_metadata()
+            .ok()
+            .filter(|m| m.nlink() > 1)
+            .map(|m| (m.dev(), m.ino()))
+    };
     let line = |f: &PathBuf| {
         let same = inode(dir.join(f)).is_some_and(|i| inode(base.join(f)) == Some(i));
-        same.then(|| known.get(&escape(f)).cloned()).flatten().unwrap_or_default()
+        same.then(|| known.get(&escape(f)).cloned())
+            .flatten()
+            .unwrap_or_default()
     };
     Ok(files.iter().map(line).collect())
 }
@@ -106,14 +132,20 @@ fn shared(dir: &Path, base: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
 /// All files and links below `dir`, relative, in order of their escaped path.
 fn walk(dir: &Path) -> Result<Vec<PathBuf>> {
     fn into(dir: &Path, below: &Path, out: &mut Vec<PathBuf>) -> Result<()> {
-        for entry in fs::read_dir(dir.join(below)).with_context(|| format!("listing {}", below.display()))? {
+        for entry in
+            fs::read_dir(dir.join(below)).with_context(|| format!("listing {}", below.display()))?
+        {
             let entry = entry?;
             let path = below.join(entry.file_name());
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 into(dir, &path, out)?;
             } else if path.as_os_str() != NAME {
-                ensure!(kind.is_file() || kind.is_symlink(), "{} is neither file nor link", path.display());
+                ensure!(
+                    kind.is_file() || kind.is_symlink(),
+                    "{} is neither file nor link",
+                    path.display()
+                );
                 out.push(path);
             }
         }
@@ -141,15 +173,28 @@ fn describe(dir: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
                 return Err(process::Stopped.into());
             }
             let chunk = &files[from..files.len().min(from + CHUNK)];
-            let done = chunk.iter().map(|f| content(&dir.join(f), &mut buffer).with_context(|| format!("reading {}", f.display()))).collect::<Result<Vec<_>>>()?;
+            let done = chunk
+                .iter()
+                .map(|f| {
+                    content(&dir.join(f), &mut buffer)
+                        .with_context(|| format!("reading {}", f.display()))
+                })
+                .collect::<Result<Vec<_>>>()?;
             out.lock().unwrap()[from..from + done.len()].clone_from_slice(&done);
         }
     };
-    let threads = if files.len() > CHUNK { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let threads = if files.len() > CHUNK {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    } else {
+        1
+    };
     std::thread::scope(|s| {
         let handles: Vec<_> = (1..threads).map(|_| s.spawn(worker)).collect();
         let mine = worker();
-        handles.into_iter().map(|h| h.join().expect("hashing does not panic")).fold(mine, Result::and)
+        handles
+            .into_iter()
+            .map(|h| h.join().expect("hashing does not panic"))
+            .fold(mine, Result::and)
     })?;
     Ok(out.into_inner().unwrap())
 }
@@ -178,7 +223,16 @@ fn escape(path: &Path) -> String {
     if bytes.iter().all(|b| b.is_ascii_graphic() && *b != b'\\') {
         return String::from_utf8_lossy(bytes).into_owned();
     }
-    bytes.iter().map(|&b| if b == b' ' { "\\x20".to_owned() } else { b.escape_ascii().to_string() }).collect()
+    bytes
+        .iter()
+        .map(|&b| {
+            if b == b' ' {
+                "\\x20".to_owned()
+            } else {
+                b.escape_ascii().to_string()
+            }
+        })
+        .collect()
 }
 
 /// One hash over the names and contents of everything in `dir`.

@@ -27,7 +27,10 @@ fn fill(cache: &Cache, key: &str) -> PathBuf {
 }
 
 fn staged_left(cache: &Cache) -> usize {
-    list(&cache.root.join("kind")).iter().filter(|(n, _)| n.starts_with(STAGED)).count()
+    list(&cache.root.join("kind"))
+        .iter()
+        .filter(|(n, _)| n.starts_with(STAGED))
+        .count()
 }
 
 #[test]
@@ -35,8 +38,18 @@ fn an_entry_is_found_again_and_verified() {
     let (_dir, cache) = temp();
     assert_eq!(cache.get("kind", "k", Check::Full, &quiet).unwrap(), None);
     let place = fill(&cache, "k");
-    assert_eq!(cache.get("kind", "k", Check::Full, &|w| panic!("{w}")).unwrap(), Some(place.clone()));
-    assert_eq!(cache.get("kind", "k", Check::Presence, &|w| panic!("{w}")).unwrap(), Some(place));
+    assert_eq!(
+        cache
+            .get("kind", "k", Check::Full, &|w| panic!("{w}"))
+            .unwrap(),
+        Some(place.clone())
+    );
+    assert_eq!(
+        cache
+            .get("kind", "k", Check::Presence, &|w| panic!("{w}"))
+            .unwrap(),
+        Some(place)
+    );
     assert_eq!(staged_left(&cache), 0);
 }
 
@@ -44,10 +57,14 @@ fn an_entry_is_found_again_and_verified() {
 fn every_kind_of_damage_is_named_and_the_entry_removed() {
     type Damage = (&'static str, fn(&Path));
     let damages: [Damage; 7] = [
-        ("a has changed", |d| fs::write(d.join("a"), "alphb").unwrap()),
+        ("a has changed", |d| {
+            fs::write(d.join("a"), "alphb").unwrap()
+        }),
         ("a has changed", |d| fs::write(d.join("a"), "").unwrap()),
         ("a is missing", |d| fs::remove_file(d.join("a")).unwrap()),
-        ("extra does not belong", |d| fs::write(d.join("extra"), "x").unwrap()),
+        ("extra does not belong", |d| {
+            fs::write(d.join("extra"), "x").unwrap()
+        }),
         ("link has changed", |d| {
             fs::remove_file(d.join("sub dir/link")).unwrap();
             symlink("../b", d.join("sub dir/link")).unwrap();
@@ -56,16 +73,24 @@ fn every_kind_of_damage_is_named_and_the_entry_removed() {
             let text = fs::read_to_string(d.join(manifest::NAME)).unwrap();
             fs::write(d.join(manifest::NAME), &text[..text.len() - 9]).unwrap();
         }),
-        ("MANIFEST", |d| fs::remove_file(d.join(manifest::NAME)).unwrap()),
+        ("MANIFEST", |d| {
+            fs::remove_file(d.join(manifest::NAME)).unwrap()
+        }),
     ];
     let (_dir, cache) = temp();
     for (want, damage) in damages {
         let place = fill(&cache, "k");
         damage(&place);
         let said = RefCell::new(String::new());
-        let got = cache.get("kind", "k", Check::Full, &|w| said.borrow_mut().push_str(w)).unwrap();
+        let got = cache
+            .get("kind", "k", Check::Full, &|w| said.borrow_mut().push_str(w))
+            .unwrap();
         assert_eq!(got, None, "{want}");
-        assert!(said.borrow().contains(want) && said.borrow().contains("kind/k"), "{want}: {}", said.borrow());
+        assert!(
+            said.borrow().contains(want) && said.borrow().contains("kind/k"),
+            "{want}: {}",
+            said.borrow()
+        );
         assert!(!place.exists());
         assert_eq!(staged_left(&cache), 0);
     }
@@ -93,11 +118,18 @@ fn a_second_run_waits_and_does_not_make_it_again() {
     let waited = AtomicUsize::new(0);
     let run = || {
         let say = |line: &str| {
-            assert!(line.contains("waiting for another run (process") && line.contains("the thing"), "{line}");
+            assert!(
+                line.contains("waiting for another run (process") && line.contains("the thing"),
+                "{line}"
+            );
             waited.fetch_add(1, Ordering::SeqCst);
         };
         let lock = cache.lock("kind", "k", "the thing", &say).unwrap();
-        if cache.get("kind", "k", Check::Full, &quiet).unwrap().is_none() {
+        if cache
+            .get("kind", "k", Check::Full, &quiet)
+            .unwrap()
+            .is_none()
+        {
             let staged = cache.stage(&lock).unwrap();
             // Long enough that the others do come and wait.
             while waited.load(Ordering::SeqCst) < 2 {
@@ -140,8 +172,12 @@ fn prune_removes_what_is_old_and_unlocked() {
     let (_dir, cache) = temp();
     let age = |key: &str| {
         let place = fill(&cache, key);
-        let file = File::options().write(true).open(place.join(manifest::NAME)).unwrap();
-        file.set_modified(SystemTime::now() - Duration::from_secs(1000)).unwrap();
+        let file = File::options()
+            .write(true)
+            .open(place.join(manifest::NAME))
+            .unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(1000))
+            .unwrap();
         place
     };
     let (old, used, locked, new) = (age("old"), age("used"), age("locked"), fill(&cache, "new"));
@@ -159,19 +195,39 @@ fn low_space_names_path_need_and_remedy() {
     let (dir, cache) = temp();
     let cache = cache.with_free_space(|_| Ok(10 << 20));
     cache.require_space(Bytes(10 << 20), "x").unwrap();
-    let error = cache.require_space(Bytes(3 << 30), "building kernel 6.1").unwrap_err().to_string();
-    for want in ["building kernel 6.1", "3.0 GiB", "10 MiB", "cargo xtask clean", dir.path().file_name().unwrap().to_str().unwrap()] {
+    let error = cache
+        .require_space(Bytes(3 << 30), "building kernel 6.1")
+        .unwrap_err()
+        .to_string();
+    for want in [
+        "building kernel 6.1",
+        "3.0 GiB",
+        "10 MiB",
+        "cargo xtask clean",
+        dir.path().file_name().unwrap().to_str().unwrap(),
+    ] {
         assert!(error.contains(want), "{want}: {error}");
     }
     let full = format!("{:#}", cache.explain(anyhow::anyhow!("make failed")));
-    assert!(full.contains("is full") && full.contains("make failed"), "{full}");
+    assert!(
+        full.contains("is full") && full.contains("make failed"),
+        "{full}"
+    );
 }
 
 #[test]
 fn a_full_disk_leaves_no_part_of_an_entry() {
     let dir = tempfile::tempdir().unwrap();
-    let mount = |args: &[&str]| std::process::Command::new(args[0]).args(&args[1..]).arg(dir.path()).status().is_ok_and(|s| s.success());
-    if !rustix::process::geteuid().is_root() || !mount(&["mount", "-t", "tmpfs", "-o", "size=1m", "none"]) {
+    let mount = |args: &[&str]| {
+        std::process::Command::new(args[0])
+            .args(&args[1..])
+            .arg(dir.path())
+            .status()
+            .is_ok_and(|s| s.success())
+    };
+    if !rustix::process::geteuid().is_root()
+        || !mount(&["mount", "-t", "tmpfs", "-o", "size=1m", "none"])
+    {
         eprintln!("skipped: a small file system takes root to mount");
         return;
     }
@@ -184,7 +240,10 @@ fn a_full_disk_leaves_no_part_of_an_entry() {
         // Full to the last byte: the manifest has no room either.
         let error = cache.put(&lock, staged).unwrap_err();
         let error = format!("{:#}", cache.explain(error));
-        assert!(error.contains("is full") && error.contains("kind/k"), "{error}");
+        assert!(
+            error.contains("is full") && error.contains("kind/k"),
+            "{error}"
+        );
         assert_eq!(staged_left(&cache), 0);
         assert_eq!(cache.get("kind", "k", Check::Full, &quiet).unwrap(), None);
         assert!(write_whole(&dir.path().join("whole"), &vec![1; 2 << 20]).is_err());

@@ -61,15 +61,29 @@ impl Toolchain {
     /// # Errors
     /// Names all programs that a kernel build needs and that are missing.
     pub fn find() -> Result<Self> {
-        let missing: Vec<_> = ["make", "gcc", "ld", "flex", "bison", "bc", "gzip"].into_iter().filter(|p| process::which(p).is_none()).collect();
-        ensure!(missing.is_empty(), "building kernels takes {}, not found here: `cargo xtask doctor` names the packages", missing.join(", "));
+        let missing: Vec<_> = ["make", "gcc", "ld", "flex", "bison", "bc", "gzip"]
+            .into_iter()
+            .filter(|p| process::which(p).is_none())
+            .collect();
+        ensure!(
+            missing.is_empty(),
+            "building kernels takes {}, not found here: `cargo xtask doctor` names the packages",
+            missing.join(", ")
+        );
         let version = |program: &str| -> Result<String> {
             let mut command = tool(program);
             command.arg("--version");
-            let text = process::read(&format!("asking {program} for its version"), command, Duration::from_secs(30))?;
+            let text = process::read(
+                &format!("asking {program} for its version"),
+                command,
+                Duration::from_secs(30),
+            )?;
             Ok(text.lines().next().unwrap_or_default().to_owned())
         };
-        Ok(Self { compiler: version("gcc")?, linker: version("ld")? })
+        Ok(Self {
+            compiler: version("gcc")?,
+            linker: version("ld")?,
+        })
     }
 }
 
@@ -84,7 +98,12 @@ pub struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// The kernel in `top`; `what` names it in errors.
     pub fn new(cache: &'a Cache, top: PathBuf, log: PathBuf, what: String) -> Self {
-        Self { cache, top, log, what }
+        Self {
+            cache,
+            top,
+            log,
+            what,
+        }
     }
 
     /// Its output directory.
@@ -95,29 +114,50 @@ impl<'a> Tree<'a> {
     /// make, in the tree, for the output directory.
     fn make(&self, targets: &[&str], limit: Duration) -> Result<()> {
         let mut make = tool("make");
-        make.arg("-C").arg(&self.top).arg(format!("O={}", self.out().display())).args(VARIABLES);
-        make.arg(format!("-j{}", std::thread::available_parallelism().map_or(1, usize::from))).args(targets);
+        make.arg("-C")
+            .arg(&self.top)
+            .arg(format!("O={}", self.out().display()))
+            .args(VARIABLES);
+        make.arg(format!(
+            "-j{}",
+            std::thread::available_parallelism().map_or(1, usize::from)
+        ))
+        .args(targets);
         self.use_ccache(&mut make)?;
-        process::run_logged(&format!("building {}: make {}", self.what, targets.join(" ")), make, &self.log, limit).map_err(|e| self.cache.explain(e))
+        process::run_logged(
+            &format!("building {}: make {}", self.what, targets.join(" ")),
+            make,
+            &self.log,
+            limit,
+        )
+        .map_err(|e| self.cache.explain(e))
     }
 
     /// Puts ccache, if there is one, in front of the compiler by the PATH: were it in `CC`,
     /// kbuild would take its coming and going for a change of the command and compile all
     /// again.
     fn use_ccache(&self, make: &mut Command) -> Result<()> {
-        let Some(ccache) = process::which("ccache") else { return Ok(()) };
+        let Some(ccache) = process::which("ccache") else {
+            return Ok(());
+        };
         let bin = self.cache.root().join("bin");
         let link = bin.join("gcc");
         if fs::read_link(&link).ok().as_ref() != Some(&ccache) {
             fs::create_dir_all(&bin)?;
             let beside = bin.join(format!("gcc-{}", std::process::id()));
             let _ = fs::remove_file(&beside);
-            symlink(&ccache, &beside).and_then(|()| fs::rename(&beside, &link)).with_context(|| format!("making {}", link.display()))?;
+            symlink(&ccache, &beside)
+                .and_then(|()| fs::rename(&beside, &link))
+                .with_context(|| format!("making {}", link.display()))?;
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
-        make.env("PATH", std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path)))?);
+        make.env(
+            "PATH",
+            std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path)))?,
+        );
         // The same file compiled in another tree is the same object.
-        make.env("CCACHE_BASEDIR", &self.top).env("CCACHE_NOHASHDIR", "1");
+        make.env("CCACHE_BASEDIR", &self.top)
+            .env("CCACHE_NOHASHDIR", "1");
         Ok(())
     }
 
@@ -138,14 +178,23 @@ impl<'a> Tree<'a> {
     pub fn build(&self) -> Result<String> {
         self.make(&["bzImage", "modules"], BUILD_LIMIT)?;
         let image = self.image();
-        let of_image = release_of_image(&fs::read(&image).with_context(|| format!("reading {}", image.display()))?)?;
+        let of_image = release_of_image(
+            &fs::read(&image).with_context(|| format!("reading {}", image.display()))?,
+        )?;
         let of_tree = release_of_kbuild(&self.out())?;
         if of_image != of_tree {
-            bail!("building {}: the image says it is {of_image}, its tree {of_tree}", self.what);
+            bail!(
+                "building {}: the image says it is {of_image}, its tree {of_tree}",
+                self.what
+            );
         }
         // Big and of no use to anybody.
         for entry in fs::read_dir(self.out())?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(".tmp_vmlinux") {
+            if entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(".tmp_vmlinux")
+            {
                 cache::remove(&entry.path());
             }
         }
@@ -163,13 +212,20 @@ impl<'a> Tree<'a> {
 /// What `uname -r` will say, from the header of a bzImage (the kernel's boot protocol).
 pub fn release_of_image(image: &[u8]) -> Result<String> {
     let bytes = |at: usize, n: usize| image.get(at..at + n);
-    ensure!(bytes(0x202, 4) == Some(b"HdrS"), "it is no bzImage: its boot header is missing");
+    ensure!(
+        bytes(0x202, 4) == Some(b"HdrS"),
+        "it is no bzImage: its boot header is missing"
+    );
     let offset = bytes(0x20e, 2).map_or(0, |b| usize::from(u16::from_le_bytes([b[0], b[1]])));
     ensure!(offset != 0, "the image's header does not tell its version");
     let text = image.get(offset + 0x200..).unwrap_or_default();
     let end = text.iter().take(256).position(|b| *b == b' ' || *b == 0);
-    let release = end.and_then(|e| std::str::from_utf8(&text[..e]).ok()).filter(|r| !r.is_empty());
-    Ok(release.context("the image's header holds no version")?.to_owned())
+    let release = end
+        .and_then(|e| std::str::from_utf8(&text[..e]).ok())
+        .filter(|r| !r.is_empty());
+    Ok(release
+        .context("the image's header holds no version")?
+        .to_owned())
 }
 
 /// The release that modules built in this directory will be for.

@@ -2,12 +2,7 @@
 //! Configuration: tinyconfig, fragments on top, and the contract that whatever a fragment
 //! asks for is in the effective configuration.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    fs,
-    path::Path,
-};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 
@@ -37,7 +32,8 @@ pub fn read(root: &Path, fragments: &[String]) -> Result<(Wishes, Vec<u8>)> {
     let (mut wishes, mut bytes) = (Wishes::new(), Vec::new());
     for name in fragments {
         let path = format!("{DIR}/{name}");
-        let text = fs::read_to_string(root.join(&path)).map_err(|e| Fault::usage(format!("{path}: {e}")))?;
+        let text = fs::read_to_string(root.join(&path))
+            .map_err(|e| Fault::usage(format!("{path}: {e}")))?;
         let mut own = BTreeMap::new();
         for (number, line) in text.lines().enumerate() {
             let at = format!("{path}:{}", number + 1);
@@ -58,15 +54,24 @@ pub fn read(root: &Path, fragments: &[String]) -> Result<(Wishes, Vec<u8>)> {
 /// An option's name and value from a line of a fragment or of a .config.
 fn parse(line: &str) -> Result<Option<(&str, Option<String>)>, ()> {
     let line = line.trim_end();
-    let name = |n: &str| n.strip_prefix("CONFIG_").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
-    if let Some(option) = line.strip_prefix("# ").and_then(|l| l.strip_suffix(" is not set")) {
+    let name = |n: &str| {
+        n.strip_prefix("CONFIG_").is_some_and(|n| {
+            !n.is_empty() && n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        })
+    };
+    if let Some(option) = line
+        .strip_prefix("# ")
+        .and_then(|l| l.strip_suffix(" is not set"))
+    {
         return Ok(name(option).then_some((option, None)));
     }
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
     }
     match line.split_once('=') {
-        Some((option, value)) if name(option) && !value.is_empty() && !value.starts_with(' ') => Ok(Some((option, (value != "n").then(|| value.to_owned())))),
+        Some((option, value)) if name(option) && !value.is_empty() && !value.starts_with(' ') => {
+            Ok(Some((option, (value != "n").then(|| value.to_owned()))))
+        }
         _ => Err(()),
     }
 }
@@ -95,8 +100,14 @@ pub fn merge(base: &str, wishes: &Wishes) -> String {
 /// A usage error naming each option that did not take, who asked, what it is instead, and
 /// what Kconfig says it depends on.
 pub fn contract(effective: &str, wishes: &Wishes, tree: &Path) -> Result<()> {
-    let got: BTreeMap<&str, Option<String>> = effective.lines().filter_map(|l| parse(l).ok().flatten()).collect();
-    let broken: Vec<_> = wishes.iter().filter(|(option, wish)| got.get(option.as_str()).cloned().flatten() != wish.value).collect();
+    let got: BTreeMap<&str, Option<String>> = effective
+        .lines()
+        .filter_map(|l| parse(l).ok().flatten())
+        .collect();
+    let broken: Vec<_> = wishes
+        .iter()
+        .filter(|(option, wish)| got.get(option.as_str()).cloned().flatten() != wish.value)
+        .collect();
     if broken.is_empty() {
         return Ok(());
     }
@@ -104,8 +115,16 @@ pub fn contract(effective: &str, wishes: &Wishes, tree: &Path) -> Result<()> {
     let mut message = String::from("the configuration does not take what is asked for:");
     for (option, wish) in broken {
         let show = |v: &Option<String>| v.clone().unwrap_or_else(|| "not set".into());
-        let is = got.get(option.as_str()).map_or("unknown or hidden".into(), show);
-        let _ = write!(message, "\n  {}: {option} should be {}, is {is}\n{}", wish.at, show(&wish.value), kconfig.explain(option.trim_start_matches("CONFIG_")));
+        let is = got
+            .get(option.as_str())
+            .map_or("unknown or hidden".into(), show);
+        let _ = write!(
+            message,
+            "\n  {}: {option} should be {}, is {is}\n{}",
+            wish.at,
+            show(&wish.value),
+            kconfig.explain(option.trim_start_matches("CONFIG_"))
+        );
     }
     Err(Fault::usage(message).into())
 }
@@ -118,15 +137,26 @@ struct Kconfig {
 impl Kconfig {
     fn read(tree: &Path) -> Result<Self> {
         fn below(tree: &Path, at: &Path, files: &mut Vec<(String, String)>) -> Result<()> {
-            for entry in fs::read_dir(tree.join(at)).with_context(|| format!("listing {}", tree.join(at).display()))?.flatten() {
+            for entry in fs::read_dir(tree.join(at))
+                .with_context(|| format!("listing {}", tree.join(at).display()))?
+                .flatten()
+            {
                 let path = at.join(entry.file_name());
-                let (Ok(kind), name) = (entry.file_type(), entry.file_name().to_string_lossy().into_owned()) else { continue };
+                let (Ok(kind), name) = (
+                    entry.file_type(),
+                    entry.file_name().to_string_lossy().into_owned(),
+                ) else {
+                    continue;
+                };
                 // Other architectures say other things of the same options.
                 let foreign = at == Path::new("arch") && name != "x86";
                 if kind.is_dir() && !foreign && name != "Documentation" && name != "build" {
                     below(tree, &path, files)?;
                 } else if kind.is_file() && name.starts_with("Kconfig") {
-                    files.push((path.display().to_string(), fs::read_to_string(tree.join(&path)).unwrap_or_default()));
+                    files.push((
+                        path.display().to_string(),
+                        fs::read_to_string(tree.join(&path)).unwrap_or_default(),
+                    ));
                 }
             }
             Ok(())
@@ -145,8 +175,14 @@ impl Kconfig {
             explain_in(file, text, option, &mut out);
         }
         if out.is_empty() {
-            let names: Vec<&str> = self.files.iter().flat_map(|(_, t)| t.lines()).filter_map(symbol).collect();
-            let near = super::sources::nearest(option, &names).map_or(String::new(), |n| format!("; the nearest is CONFIG_{n}"));
+            let names: Vec<&str> = self
+                .files
+                .iter()
+                .flat_map(|(_, t)| t.lines())
+                .filter_map(symbol)
+                .collect();
+            let near = super::sources::nearest(option, &names)
+                .map_or(String::new(), |n| format!("; the nearest is CONFIG_{n}"));
             return format!("    this kernel has no such option{near}");
         }
         out.trim_end().to_owned()
@@ -156,7 +192,9 @@ impl Kconfig {
 /// The option that a line begins the description of.
 fn symbol(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
-    matches!(words.next(), Some("config" | "menuconfig")).then(|| words.next()).flatten()
+    matches!(words.next(), Some("config" | "menuconfig"))
+        .then(|| words.next())
+        .flatten()
 }
 
 fn explain_in(file: &str, text: &str, option: &str, out: &mut String) {
@@ -175,7 +213,19 @@ fn explain_in(file: &str, text: &str, option: &str, out: &mut String) {
         }
         help_indent = matches!(line, "help" | "---help---").then_some(indent);
         let word = line.split_whitespace().next().unwrap_or_default();
-        let begins = matches!(word, "config" | "menuconfig" | "choice" | "endchoice" | "menu" | "endmenu" | "if" | "endif" | "comment" | "source");
+        let begins = matches!(
+            word,
+            "config"
+                | "menuconfig"
+                | "choice"
+                | "endchoice"
+                | "menu"
+                | "endmenu"
+                | "if"
+                | "endif"
+                | "comment"
+                | "source"
+        );
         if begins {
             if ours && !prompted {
                 let _ = writeln!(out, "    it has no prompt: only another option can set it");
@@ -189,7 +239,10 @@ fn explain_in(file: &str, text: &str, option: &str, out: &mut String) {
             "config" | "menuconfig" if symbol(line) == Some(option) => {
                 (ours, prompted) = (true, false);
                 let _ = writeln!(out, "    {at}: {line}");
-                around.iter().flatten().for_each(|c| *out += &format!("{c}\n"));
+                around
+                    .iter()
+                    .flatten()
+                    .for_each(|c| *out += &format!("{c}\n"));
             }
             "depends" if ours => *out += &format!("    {at}: {line}\n"),
             "depends" | "visible" if in_menu_head => {
@@ -197,7 +250,9 @@ fn explain_in(file: &str, text: &str, option: &str, out: &mut String) {
                     block.push(format!("    {at}: {line}"));
                 }
             }
-            "bool" | "tristate" | "string" | "int" | "hex" | "prompt" if ours && line.contains('"') => {
+            "bool" | "tristate" | "string" | "int" | "hex" | "prompt"
+                if ours && line.contains('"') =>
+            {
                 prompted = true;
                 if let Some((_, condition)) = line.rsplit_once("\" if ") {
                     let _ = writeln!(out, "    {at}: asked only if {condition}");
@@ -213,7 +268,8 @@ fn explain_in(file: &str, text: &str, option: &str, out: &mut String) {
 
 /// Fails unless the file is there and not empty.
 pub fn effective(build: &Path) -> Result<String> {
-    let text = fs::read_to_string(build.join(".config")).context("reading the effective configuration")?;
+    let text =
+        fs::read_to_string(build.join(".config")).context("reading the effective configuration")?;
     if text.is_empty() {
         bail!("make left an empty configuration in {}", build.display());
     }
@@ -233,14 +289,30 @@ mod tests {
 
     #[test]
     fn wishes_replace_and_come_last() {
-        let wished = wishes("# why\nCONFIG_SLUB=y\n# CONFIG_SLOB is not set\nCONFIG_X=n\n\nCONFIG_N=64\n").unwrap();
-        let merged = merge("CONFIG_SLOB=y\nCONFIG_KEEP=\"a b\"\n# CONFIG_SLUB is not set\n# CONFIG_OFF is not set\n", &wished);
-        assert_eq!(merged, "CONFIG_KEEP=\"a b\"\n# CONFIG_OFF is not set\nCONFIG_N=64\n# CONFIG_SLOB is not set\nCONFIG_SLUB=y\n# CONFIG_X is not set\n");
+        let wished =
+            wishes("# why\nCONFIG_SLUB=y\n# CONFIG_SLOB is not set\nCONFIG_X=n\n\nCONFIG_N=64\n")
+                .unwrap();
+        let merged = merge(
+            "CONFIG_SLOB=y\nCONFIG_KEEP=\"a b\"\n# CONFIG_SLUB is not set\n# CONFIG_OFF is not set\n",
+            &wished,
+        );
+        assert_eq!(
+            merged,
+            "CONFIG_KEEP=\"a b\"\n# CONFIG_OFF is not set\nCONFIG_N=64\n# CONFIG_SLOB is not set\nCONFIG_SLUB=y\n# CONFIG_X is not set\n"
+        );
     }
 
     #[test]
     fn what_is_no_option_is_refused_with_its_line() {
-        for (text, want) in [("CONFIG_A=y\nSLUB=y\n", "f:2: `SLUB=y`"), ("CONFIG_A\n", "f:1:"), ("CONFIG_A=\n", "f:1:"), ("CONFIG_A=y\n\nCONFIG_A=n\n", "f:3: CONFIG_A is already at images/kernels/fragments/f:1")] {
+        for (text, want) in [
+            ("CONFIG_A=y\nSLUB=y\n", "f:2: `SLUB=y`"),
+            ("CONFIG_A\n", "f:1:"),
+            ("CONFIG_A=\n", "f:1:"),
+            (
+                "CONFIG_A=y\n\nCONFIG_A=n\n",
+                "f:3: CONFIG_A is already at images/kernels/fragments/f:1",
+            ),
+        ] {
             let error = wishes(text).unwrap_err().to_string();
             assert!(error.contains(want), "{text:?}: {error}");
         }
@@ -273,7 +345,12 @@ config FREE
         fs::write(dir.path().join("Kconfig"), KCONFIG).unwrap();
         let wished = wishes("CONFIG_THING=y\nCONFIG_HIDDEN=y\nCONFIG_LAST=y\nCONFIG_FREE=y\nCONFIG_THNIG=y\n# CONFIG_ON is not set\nCONFIG_N=8\n").unwrap();
         contract("CONFIG_THING=y\nCONFIG_HIDDEN=y\nCONFIG_LAST=y\nCONFIG_FREE=y\nCONFIG_THNIG=y\nCONFIG_N=8\n", &wished, dir.path()).unwrap();
-        let error = contract("CONFIG_LAST=m\nCONFIG_FREE=y\nCONFIG_ON=y\nCONFIG_N=64\n", &wished, dir.path()).unwrap_err();
+        let error = contract(
+            "CONFIG_LAST=m\nCONFIG_FREE=y\nCONFIG_ON=y\nCONFIG_N=64\n",
+            &wished,
+            dir.path(),
+        )
+        .unwrap_err();
         expect_test::expect![[r#"
             the configuration does not take what is asked for:
               images/kernels/fragments/f:2: CONFIG_HIDDEN should be y, is unknown or hidden

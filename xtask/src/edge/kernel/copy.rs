@@ -32,7 +32,9 @@ fn below(from: &Path, to: &Path, at: &Path, how: &dyn Fn(&Path) -> How) -> Resul
     }
     let target = to.join(at);
     fs::create_dir(&target).with_context(|| format!("making {}", target.display()))?;
-    for entry in fs::read_dir(from.join(at)).with_context(|| format!("listing {}", from.join(at).display()))? {
+    for entry in fs::read_dir(from.join(at))
+        .with_context(|| format!("listing {}", from.join(at).display()))?
+    {
         let entry = entry?;
         let path = at.join(entry.file_name());
         let how_this = how(&path);
@@ -43,7 +45,9 @@ fn below(from: &Path, to: &Path, at: &Path, how: &dyn Fn(&Path) -> How) -> Resul
         if kind.is_dir() {
             below(from, to, &path, how)?;
         } else {
-            one(&from.join(&path), &to.join(&path), kind, how_this).with_context(|| format!("copying {} to {}", from.join(&path).display(), to.display()))?;
+            one(&from.join(&path), &to.join(&path), kind, how_this).with_context(|| {
+                format!("copying {} to {}", from.join(&path).display(), to.display())
+            })?;
         }
     }
     Ok(())
@@ -99,14 +103,30 @@ mod tests {
         fs::write(from.join("a.c"), "a").unwrap();
         fs::write(from.join("build/a.o"), "o").unwrap();
         symlink("..", from.join("build/source")).unwrap();
-        let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::new(1_000_000, 123_456_789);
-        fs::File::open(from.join("build/a.o")).unwrap().set_modified(old).unwrap();
-        tree(&from, &to, &|p| if p == Path::new(".git") { How::Skip } else if p.starts_with("build") { How::Copy } else { How::Link }).unwrap();
+        let old =
+            std::time::SystemTime::UNIX_EPOCH + std::time::Duration::new(1_000_000, 123_456_789);
+        fs::File::open(from.join("build/a.o"))
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+        tree(&from, &to, &|p| {
+            if p == Path::new(".git") {
+                How::Skip
+            } else if p.starts_with("build") {
+                How::Copy
+            } else {
+                How::Link
+            }
+        })
+        .unwrap();
         let meta = |p: &str| to.join(p).symlink_metadata().unwrap();
         assert_eq!(meta("a.c").nlink(), 2);
         assert_eq!(meta("build/a.o").nlink(), 1);
         assert_eq!(meta("build/a.o").modified().unwrap(), old);
-        assert_eq!(fs::read_link(to.join("build/source")).unwrap(), Path::new(".."));
+        assert_eq!(
+            fs::read_link(to.join("build/source")).unwrap(),
+            Path::new("..")
+        );
         assert!(!to.join(".git").exists());
         // Once it owns its inode, writing to it leaves the original alone.
         own(&to.join("a.c")).unwrap();

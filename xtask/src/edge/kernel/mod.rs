@@ -23,12 +23,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use self::{
-    build::Toolchain,
-    config::Wishes,
-    copy::How,
-    fetch::Identity,
-    patch::Patch,
-    sources::Source,
+    build::Toolchain, config::Wishes, copy::How, fetch::Identity, patch::Patch, sources::Source,
 };
 use super::cache::{Cache, Check, Lock, Staged};
 use crate::core::{fault::Fault, plan::KernelSpec, units::Bytes};
@@ -92,18 +87,34 @@ impl Kernel {
     /// in, or one of another kernel.
     pub fn ready(image: &Path, kbuild: &Path) -> Result<Self> {
         let usage = |m: String| anyhow::Error::from(Fault::usage(m));
-        let bytes = fs::read(image).map_err(|e| usage(format!("kernel {}: {e}", image.display())))?;
-        let release = build::release_of_image(&bytes).map_err(|e| usage(format!("kernel {}: {e:#}", image.display())))?;
+        let bytes =
+            fs::read(image).map_err(|e| usage(format!("kernel {}: {e}", image.display())))?;
+        let release = build::release_of_image(&bytes)
+            .map_err(|e| usage(format!("kernel {}: {e:#}", image.display())))?;
         let of_kbuild = build::release_of_kbuild(kbuild)
             .map_err(|e| usage(format!("{} is no directory that modules can be built in (a kernel's build tree or headers package): {e:#}", kbuild.display())))?;
         if release != of_kbuild {
-            return Err(usage(format!("kernel {} is {release}, but {} is of {of_kbuild}: its modules would not load", image.display(), kbuild.display())));
+            return Err(usage(format!(
+                "kernel {} is {release}, but {} is of {of_kbuild}: its modules would not load",
+                image.display(),
+                kbuild.display()
+            )));
         }
         let optional = |name: &str| fs::read(kbuild.join(name)).unwrap_or_default();
         let config = optional(".config");
-        let config = if config.is_empty() { optional("include/config/auto.conf") } else { config };
-        let compiler = String::from_utf8_lossy(&config).lines().find_map(|l| l.strip_prefix("CONFIG_CC_VERSION_TEXT=")).map_or("unknown".into(), |c| c.trim_matches('"').to_owned());
-        let absolute = |p: &Path| p.canonicalize().with_context(|| format!("resolving {}", p.display()));
+        let config = if config.is_empty() {
+            optional("include/config/auto.conf")
+        } else {
+            config
+        };
+        let compiler = String::from_utf8_lossy(&config)
+            .lines()
+            .find_map(|l| l.strip_prefix("CONFIG_CC_VERSION_TEXT="))
+            .map_or("unknown".into(), |c| c.trim_matches('"').to_owned());
+        let absolute = |p: &Path| {
+            p.canonicalize()
+                .with_context(|| format!("resolving {}", p.display()))
+        };
         Ok(Self {
             key: key_of(&[b"ready", &bytes, &config, &optional("Module.symvers")]),
             image: absolute(image)?,
@@ -124,7 +135,12 @@ impl Kernel {
 /// # Errors
 /// Usage errors for what sources.yaml, fragments or patches say wrongly; anything else
 /// names what was being done, with the last error lines and the place of the log.
-pub fn provide(root: &Path, cache: &Cache, spec: &KernelSpec, say: &dyn Fn(&str)) -> Result<Kernel> {
+pub fn provide(
+    root: &Path,
+    cache: &Cache,
+    spec: &KernelSpec,
+    say: &dyn Fn(&str),
+) -> Result<Kernel> {
     Work::new(root, cache, spec, say)?.provide()
 }
 
@@ -133,8 +149,16 @@ pub fn provide(root: &Path, cache: &Cache, spec: &KernelSpec, say: &dyn Fn(&str)
 ///
 /// # Errors
 /// As [`provide`].
-pub fn checked_kbuild(root: &Path, cache: &Cache, spec: &KernelSpec, kernel: &Kernel, say: &dyn Fn(&str)) -> Result<PathBuf> {
-    if !kernel.kbuild.starts_with(cache.root()) || cache.get(BUILD, &kernel.key, Check::Full, say)?.is_some() {
+pub fn checked_kbuild(
+    root: &Path,
+    cache: &Cache,
+    spec: &KernelSpec,
+    kernel: &Kernel,
+    say: &dyn Fn(&str),
+) -> Result<PathBuf> {
+    if !kernel.kbuild.starts_with(cache.root())
+        || cache.get(BUILD, &kernel.key, Check::Full, say)?.is_some()
+    {
         return Ok(kernel.kbuild.clone());
     }
     Ok(provide(root, cache, spec, say)?.kbuild)
@@ -152,12 +176,26 @@ pub fn names(root: &Path) -> Result<Vec<String>> {
 /// programs, the network and the compiler cache, since `CC`, `KCFLAGS`, `MAKEFLAGS` or
 /// `TAR_OPTIONS` would change what comes out.
 fn tool(program: &str) -> Command {
-    const PASSED: [&str; 11] = ["PATH", "HOME", "TMPDIR", "http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "SSH_AUTH_SOCK"];
+    const PASSED: [&str; 11] = [
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "http_proxy",
+        "https_proxy",
+        "ftp_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "SSH_AUTH_SOCK",
+    ];
     let mut command = Command::new(program);
-    command.env_clear().envs(std::env::vars_os().filter(|(k, _)| {
-        let name = k.to_string_lossy();
-        PASSED.contains(&name.as_ref()) || name.starts_with("CCACHE_")
-    }));
+    command
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(k, _)| {
+            let name = k.to_string_lossy();
+            PASSED.contains(&name.as_ref()) || name.starts_with("CCACHE_")
+        }));
     command.env("LC_ALL", "C");
     command
 }
@@ -187,26 +225,57 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(root: &'a Path, cache: &'a Cache, spec: &'a KernelSpec, say: &'a dyn Fn(&str)) -> Result<Self> {
+    fn new(
+        root: &'a Path,
+        cache: &'a Cache,
+        spec: &'a KernelSpec,
+        say: &'a dyn Fn(&str),
+    ) -> Result<Self> {
         let source = sources::find(root, &spec.source)?;
-        let patches = spec.series.as_deref().map_or(Ok(Vec::new()), |s| patch::read(root, s, &source.patches))?;
+        let patches = spec
+            .series
+            .as_deref()
+            .map_or(Ok(Vec::new()), |s| patch::read(root, s, &source.patches))?;
         let (wishes, fragments) = config::read(root, &source.config)?;
-        let series = spec.series.as_deref().map_or(String::new(), |s| format!(" (series {s})"));
+        let series = spec
+            .series
+            .as_deref()
+            .map_or(String::new(), |s| format!(" (series {s})"));
         let what = format!("kernel {}{series}", spec.source);
-        Ok(Self { root, cache, spec, say, source, patches, wishes, fragments, tools: Toolchain::find()?, what })
+        Ok(Self {
+            root,
+            cache,
+            spec,
+            say,
+            source,
+            patches,
+            wishes,
+            fragments,
+            tools: Toolchain::find()?,
+            what,
+        })
     }
 
     /// All that a kernel is made of, with `config` asked for or effective.
     fn key(&self, identity: &Identity, config: &[u8]) -> String {
         let recipe = format!("{} {}", build::RECIPE, build::VARIABLES.join(" "));
-        let mut parts = vec![identity.text.as_bytes(), config, self.tools.compiler.as_bytes(), self.tools.linker.as_bytes(), recipe.as_bytes()];
+        let mut parts = vec![
+            identity.text.as_bytes(),
+            config,
+            self.tools.compiler.as_bytes(),
+            self.tools.linker.as_bytes(),
+            recipe.as_bytes(),
+        ];
         parts.extend(self.patches.iter().map(|p| p.bytes.as_slice()));
         key_of(&parts)
     }
 
     fn request(&self) -> Result<(Identity, String)> {
         let identity = fetch::identify(self.cache, &self.source, self.say)?;
-        let key = self.key(&identity, &[b"request ", self.fragments.as_slice()].concat());
+        let key = self.key(
+            &identity,
+            &[b"request ", self.fragments.as_slice()].concat(),
+        );
         Ok((identity, key))
     }
 
@@ -223,21 +292,30 @@ impl<'a> Work<'a> {
         if let Some(kernel) = self.cached(&request)? {
             return Ok(kernel);
         }
-        self.cache.require_space(BUILD_NEED, &format!("building {}", self.what))?;
-        self.build(&lock, &identity, &base).with_context(|| format!("building {}", self.what))
+        self.cache
+            .require_space(BUILD_NEED, &format!("building {}", self.what))?;
+        self.build(&lock, &identity, &base)
+            .with_context(|| format!("building {}", self.what))
     }
 
     /// The kernel that this request came out as, if all of it is there.
     fn cached(&self, request: &str) -> Result<Option<Kernel>> {
-        let Some(dir) = self.cache.get(REQUEST, request, Check::Full, self.say)? else { return Ok(None) };
+        let Some(dir) = self.cache.get(REQUEST, request, Check::Full, self.say)? else {
+            return Ok(None);
+        };
         let key = fs::read_to_string(dir.join("kernel"))?;
-        let Some(kernel) = self.cache.get(KERNEL, &key, Check::Full, self.say)? else { return Ok(None) };
-        let Some(tree) = self.cache.get(BUILD, &key, Check::Touch, self.say)? else { return Ok(None) };
+        let Some(kernel) = self.cache.get(KERNEL, &key, Check::Full, self.say)? else {
+            return Ok(None);
+        };
+        let Some(tree) = self.cache.get(BUILD, &key, Check::Touch, self.say)? else {
+            return Ok(None);
+        };
         self.describe(key, &kernel, &tree).map(Some)
     }
 
     fn describe(&self, key: String, kernel: &Path, tree: &Path) -> Result<Kernel> {
-        let meta: Meta = serde_json::from_slice(&fs::read(kernel.join("meta.json"))?).with_context(|| format!("reading {}/meta.json", kernel.display()))?;
+        let meta: Meta = serde_json::from_slice(&fs::read(kernel.join("meta.json"))?)
+            .with_context(|| format!("reading {}/meta.json", kernel.display()))?;
         Ok(Kernel {
             key,
             image: kernel.join("bzImage"),
@@ -255,11 +333,17 @@ impl<'a> Work<'a> {
     fn base(&self, identity: &Identity) -> Result<PathBuf> {
         if self.patches.is_empty() {
             if !fetch::present(self.cache, identity) {
-                (self.say)(&format!("getting the source of {}: {}", self.what, identity.text));
+                (self.say)(&format!(
+                    "getting the source of {}: {}",
+                    self.what, identity.text
+                ));
             }
             return Ok(fetch::provide(self.cache, &self.source, identity, self.say)?.1);
         }
-        let spec = KernelSpec { source: self.spec.source.clone(), series: None };
+        let spec = KernelSpec {
+            source: self.spec.source.clone(),
+            series: None,
+        };
         loop {
             let base = provide(self.root, self.cache, &spec, self.say)?;
             if let Some(dir) = self.cache.get(BUILD, &base.key, Check::Full, self.say)? {
@@ -271,9 +355,20 @@ impl<'a> Work<'a> {
     fn build(&self, request: &Lock, identity: &Identity, base: &Path) -> Result<Kernel> {
         let begin = Instant::now();
         let staged = self.cache.stage(request)?;
-        let log = self.cache.log(&format!("kernel-{}-{}-{}", self.spec.source, self.spec.series.as_deref().unwrap_or("stock"), &request.key()[..8]))?;
+        let log = self.cache.log(&format!(
+            "kernel-{}-{}-{}",
+            self.spec.source,
+            self.spec.series.as_deref().unwrap_or("stock"),
+            &request.key()[..8]
+        ))?;
         let top = staged.dir().join("tree");
-        let how = |p: &Path| if p.starts_with(build::OUT) { How::Copy } else { How::Link };
+        let how = |p: &Path| {
+            if p.starts_with(build::OUT) {
+                How::Copy
+            } else {
+                How::Link
+            }
+        };
         copy::tree(&base.join("tree"), &top, &how).map_err(|e| self.cache.explain(e))?;
         if !self.patches.is_empty() {
             patch::apply(self.cache, self.root, &self.patches, &top, self.say)?;
@@ -284,19 +379,41 @@ impl<'a> Work<'a> {
         let key = self.key(identity, effective.as_bytes());
         let build_lock = self.cache.lock(BUILD, &key, &self.what, self.say)?;
         let kernel_lock = self.cache.lock(KERNEL, &key, &self.what, self.say)?;
-        let there = (self.cache.get(KERNEL, &key, Check::Full, self.say)?, self.cache.get(BUILD, &key, Check::Touch, self.say)?);
+        let there = (
+            self.cache.get(KERNEL, &key, Check::Full, self.say)?,
+            self.cache.get(BUILD, &key, Check::Touch, self.say)?,
+        );
         let kernel = if let (Some(kernel), Some(tree)) = there {
             // Another request, the same kernel: a comment in a fragment changed.
             self.describe(key, &kernel, &tree)?
         } else {
-            (self.say)(&format!("building {} ({}); log: {}", self.what, identity.text, log.display()));
+            (self.say)(&format!(
+                "building {} ({}); log: {}",
+                self.what,
+                identity.text,
+                log.display()
+            ));
             let release = tree.build()?;
             let meta = self.meta(identity, release, &effective, begin.elapsed());
             let small = self.collect(&kernel_lock, &tree, &meta, &effective)?;
-            let tree = self.cache.put_sharing(&build_lock, staged, Some(base)).map_err(|e| self.cache.explain(e))?;
-            let kernel = self.cache.put(&kernel_lock, small).map_err(|e| self.cache.explain(e))?;
-            (self.say)(&format!("built {}: {} in {:.0} s", self.what, meta.release, begin.elapsed().as_secs_f64()));
-            Kernel { build: Some(begin.elapsed()), ..self.describe(key, &kernel, &tree)? }
+            let tree = self
+                .cache
+                .put_sharing(&build_lock, staged, Some(base))
+                .map_err(|e| self.cache.explain(e))?;
+            let kernel = self
+                .cache
+                .put(&kernel_lock, small)
+                .map_err(|e| self.cache.explain(e))?;
+            (self.say)(&format!(
+                "built {}: {} in {:.0} s",
+                self.what,
+                meta.release,
+                begin.elapsed().as_secs_f64()
+            ));
+            Kernel {
+                build: Some(begin.elapsed()),
+                ..self.describe(key, &kernel, &tree)?
+            }
         };
         let answer = self.cache.stage(request)?;
         fs::write(answer.dir().join("kernel"), &kernel.key)?;
@@ -311,18 +428,35 @@ impl<'a> Work<'a> {
             compiler: self.tools.compiler.clone(),
             linker: self.tools.linker.clone(),
             config_hash: blake3::hash(effective.as_bytes()).to_hex().to_string(),
-            patches: self.patches.iter().map(|p| (p.path.clone(), blake3::hash(&p.bytes).to_hex().to_string())).collect(),
+            patches: self
+                .patches
+                .iter()
+                .map(|p| (p.path.clone(), blake3::hash(&p.bytes).to_hex().to_string()))
+                .collect(),
             build_seconds: took.as_secs_f64(),
         }
     }
 
     /// The kernel's small entry.
-    fn collect(&self, lock: &Lock, tree: &build::Tree, meta: &Meta, effective: &str) -> Result<Staged> {
+    fn collect(
+        &self,
+        lock: &Lock,
+        tree: &build::Tree,
+        meta: &Meta,
+        effective: &str,
+    ) -> Result<Staged> {
         let small = self.cache.stage(lock)?;
         fs::copy(tree.image(), small.dir().join("bzImage")).context("keeping the bzImage")?;
-        fs::copy(tree.out().join("System.map"), small.dir().join("System.map")).context("keeping System.map")?;
+        fs::copy(
+            tree.out().join("System.map"),
+            small.dir().join("System.map"),
+        )
+        .context("keeping System.map")?;
         fs::write(small.dir().join("config"), effective)?;
-        fs::write(small.dir().join("meta.json"), serde_json::to_vec_pretty(meta)?)?;
+        fs::write(
+            small.dir().join("meta.json"),
+            serde_json::to_vec_pretty(meta)?,
+        )?;
         Ok(small)
     }
 }

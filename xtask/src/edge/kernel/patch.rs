@@ -48,30 +48,51 @@ pub fn read(root: &Path, series: &str, version: &str) -> Result<Vec<Patch>> {
     }
     let below = format!("{DIR}/{series}");
     if !root.join(&below).is_dir() {
-        return Err(usage(format!("no patch series `{series}` in {DIR}; it has {}", names(&root.join(DIR)))));
+        return Err(usage(format!(
+            "no patch series `{series}` in {DIR}; it has {}",
+            names(&root.join(DIR))
+        )));
     }
     let dir = format!("{below}/{version}");
     if !root.join(&dir).is_dir() {
-        return Err(usage(format!("patch series `{series}` is not made for {version}; it is for {}", names(&root.join(&below)))));
+        return Err(usage(format!(
+            "patch series `{series}` is not made for {version}; it is for {}",
+            names(&root.join(&below))
+        )));
     }
     let list = format!("{dir}/series");
     let text = fs::read_to_string(root.join(&list)).map_err(|e| usage(format!("{list}: {e}")))?;
     let mut patches = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let at = format!("{list}:{}", number + 1);
-        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let mut words = line
+            .split('#')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace();
         let Some(name) = words.next() else { continue };
         match words.next() {
             None | Some("-p1") => {}
-            Some(option) => return Err(usage(format!("{at}: option `{option}`: patches are applied with -p1"))),
+            Some(option) => {
+                return Err(usage(format!(
+                    "{at}: option `{option}`: patches are applied with -p1"
+                )));
+            }
         }
         let path = format!("{dir}/{name}");
-        if !inside(Path::new(name)) || fs::symlink_metadata(root.join(&path)).is_ok_and(|m| m.is_symlink()) {
+        if !inside(Path::new(name))
+            || fs::symlink_metadata(root.join(&path)).is_ok_and(|m| m.is_symlink())
+        {
             return Err(usage(format!("{at}: `{name}` leads out of {dir}")));
         }
         let bytes = fs::read(root.join(&path)).map_err(|e| usage(format!("{at}: {name}: {e}")))?;
         let files = files(&bytes).map_err(|why| usage(format!("{path}:{why}")))?;
-        patches.push(Patch { name: name.into(), path, bytes, files });
+        patches.push(Patch {
+            name: name.into(),
+            path,
+            bytes,
+            files,
+        });
     }
     if patches.is_empty() {
         return Err(usage(format!("{list} names no patch")));
@@ -90,14 +111,25 @@ fn inside(path: &Path) -> bool {
 
 /// The names in a directory, for messages.
 fn names(dir: &Path) -> String {
-    let mut names: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
-    if names.is_empty() { "none".into() } else { names.join(", ") }
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    }
 }
 
 /// The files that a unified diff touches; errors begin with the line number.
 fn files(bytes: &[u8]) -> Result<BTreeSet<PathBuf>, String> {
-    static HUNK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@").expect("a valid pattern"));
+    static HUNK: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@").expect("a valid pattern")
+    });
     let text = String::from_utf8_lossy(bytes);
     let mut found = BTreeSet::new();
     // Lines that the hunk at hand still owes: in it, `--- x` is a removed line.
@@ -114,14 +146,20 @@ fn files(bytes: &[u8]) -> Result<BTreeSet<PathBuf>, String> {
             continue;
         }
         if let Some(hunk) = HUNK.captures(line) {
-            let count = |i| hunk.get(i).map_or(Ok(1), |m| m.as_str().parse::<u64>()).map_err(|_| format!("{number}: impossible hunk"));
+            let count = |i| {
+                hunk.get(i)
+                    .map_or(Ok(1), |m| m.as_str().parse::<u64>())
+                    .map_err(|_| format!("{number}: impossible hunk"))
+            };
             (old, new) = (count(1)?, count(2)?);
             continue;
         }
         if line.starts_with("Index:") || line.starts_with("GIT binary patch") {
             return Err(format!("{number}: only plain unified diffs are taken"));
         }
-        let renamed = ["rename from ", "rename to ", "copy from ", "copy to "].iter().find_map(|p| line.strip_prefix(p));
+        let renamed = ["rename from ", "rename to ", "copy from ", "copy to "]
+            .iter()
+            .find_map(|p| line.strip_prefix(p));
         if let Some(name) = renamed {
             found.insert(checked(name, number, false)?);
         }
@@ -141,10 +179,20 @@ fn files(bytes: &[u8]) -> Result<BTreeSet<PathBuf>, String> {
 
 /// A file name out of a patch, without the first component if `strip`.
 fn checked(name: &str, line: usize, strip: bool) -> Result<PathBuf, String> {
-    let path = if strip { name.split_once('/').map_or("", |(_, rest)| rest) } else { name };
+    let path = if strip {
+        name.split_once('/').map_or("", |(_, rest)| rest)
+    } else {
+        name
+    };
     let path = Path::new(path);
-    let plain = !name.starts_with(['/', '"']) && inside(path) && path.components().all(|c| c.as_os_str() != ".git");
-    if plain { Ok(path.into()) } else { Err(format!("{line}: `{name}` is no file of the kernel")) }
+    let plain = !name.starts_with(['/', '"'])
+        && inside(path)
+        && path.components().all(|c| c.as_os_str() != ".git");
+    if plain {
+        Ok(path.into())
+    } else {
+        Err(format!("{line}: `{name}` is no file of the kernel"))
+    }
 }
 
 /// Applies the patches to the kernel in `tree`, whose files may be links: each touched
@@ -152,32 +200,73 @@ fn checked(name: &str, line: usize, strip: bool) -> Result<PathBuf, String> {
 ///
 /// # Errors
 /// Names the patch, the file and the line of the first hunk that does not apply.
-pub fn apply(cache: &Cache, root: &Path, patches: &[Patch], tree: &Path, say: &dyn Fn(&str)) -> Result<()> {
+pub fn apply(
+    cache: &Cache,
+    root: &Path,
+    patches: &[Patch],
+    tree: &Path,
+    say: &dyn Fn(&str),
+) -> Result<()> {
     for patch in patches {
         for file in &patch.files {
             let path = tree.join(file);
-            let up = |p: &Path| p.ancestors().skip(1).take_while(|a| a.starts_with(tree)).any(Path::is_symlink);
+            let up = |p: &Path| {
+                p.ancestors()
+                    .skip(1)
+                    .take_while(|a| a.starts_with(tree))
+                    .any(Path::is_symlink)
+            };
             if path.is_symlink() || up(&path) {
-                bail!("patch {}: {} is behind a symbolic link", patch.path, file.display());
+                bail!(
+                    "patch {}: {} is behind a symbolic link",
+                    patch.path,
+                    file.display()
+                );
             }
             if path.exists() {
-                copy::own(&path).with_context(|| format!("preparing {} for patch {}", path.display(), patch.name))?;
+                copy::own(&path).with_context(|| {
+                    format!("preparing {} for patch {}", path.display(), patch.name)
+                })?;
             }
         }
         let log = cache.log(&format!("patch-{}", std::process::id()))?;
         let mut command = tool("patch");
-        command.args(["-p1", "-F0", "--forward", "--force", "--no-backup-if-mismatch", "--reject-file=-"]);
-        command.arg("--directory").arg(tree).arg("--input").arg(root.join(&patch.path));
-        let ended = process::run_logged(&format!("applying patch {}", patch.path), command, &log, LIMIT);
-        let text = fs::read(&log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+        command.args([
+            "-p1",
+            "-F0",
+            "--forward",
+            "--force",
+            "--no-backup-if-mismatch",
+            "--reject-file=-",
+        ]);
+        command
+            .arg("--directory")
+            .arg(tree)
+            .arg("--input")
+            .arg(root.join(&patch.path));
+        let ended = process::run_logged(
+            &format!("applying patch {}", patch.path),
+            command,
+            &log,
+            LIMIT,
+        );
+        let text = fs::read(&log)
+            .map(|b| String::from_utf8_lossy(&b).into_owned())
+            .unwrap_or_default();
         let _ = fs::remove_file(&log);
         if ended.as_ref().is_err_and(|e| e.is::<process::Stopped>()) {
             return ended;
         }
         if let Err(error) = ended {
             let where_ = failures(&text);
-            let reason = if where_.is_empty() { format!("{error:#}") } else { where_.join("; ") };
-            return Err(Fault::usage(format!("patch {} does not apply: {reason}", patch.path)).into());
+            let reason = if where_.is_empty() {
+                format!("{error:#}")
+            } else {
+                where_.join("; ")
+            };
+            return Err(
+                Fault::usage(format!("patch {} does not apply: {reason}", patch.path)).into(),
+            );
         }
         for note in offsets(&text) {
             say(&format!("note: patch {}: {note}", patch.name));
@@ -191,17 +280,34 @@ fn failures(text: &str) -> Vec<String> {
     each(text, |file, line| {
         let hunk = line.strip_prefix("Hunk #")?;
         let (number, rest) = hunk.split_once(' ')?;
-        let at = rest.strip_prefix("FAILED at ").map(|l| l.trim_end_matches('.').split([' ', ',']).next().unwrap_or_default().to_owned());
+        let at = rest.strip_prefix("FAILED at ").map(|l| {
+            l.trim_end_matches('.')
+                .split([' ', ','])
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        });
         let at = at.or_else(|| rest.starts_with("ignored").then(|| "?".to_owned()))?;
         Some(format!("{file}:{at}: hunk {number} does not fit"))
     })
     .into_iter()
-    .chain(text.lines().filter(|l| l.starts_with("can't find file") || l.contains("previously applied") || l.contains("already exists")).map(str::to_owned))
+    .chain(
+        text.lines()
+            .filter(|l| {
+                l.starts_with("can't find file")
+                    || l.contains("previously applied")
+                    || l.contains("already exists")
+            })
+            .map(str::to_owned),
+    )
     .collect()
 }
 
 fn offsets(text: &str) -> Vec<String> {
-    each(text, |file, line| line.contains("(offset").then(|| format!("{file}: {}", line.trim_end_matches('.'))))
+    each(text, |file, line| {
+        line.contains("(offset")
+            .then(|| format!("{file}: {}", line.trim_end_matches('.')))
+    })
 }
 
 /// Lines that `pick` takes, told with the file that they are about.
@@ -209,7 +315,10 @@ fn each(text: &str, pick: impl Fn(&str, &str) -> Option<String>) -> Vec<String> 
     let mut file = "?";
     let mut all = Vec::new();
     for line in text.lines() {
-        if let Some(name) = line.strip_prefix("patching file ").or_else(|| line.strip_prefix("checking file ")) {
+        if let Some(name) = line
+            .strip_prefix("patching file ")
+            .or_else(|| line.strip_prefix("checking file "))
+        {
             file = name.trim_matches('\'');
         }
         all.extend(pick(file, line));
@@ -243,9 +352,21 @@ mod tests {
         fs::write(root.path().join("original"), file).unwrap();
         fs::hard_link(root.path().join("original"), tree.join("drivers/a.c")).unwrap();
         let said = std::cell::RefCell::new(Vec::new());
-        let result = read(root.path(), "s", "6.1").and_then(|p| apply(&cache, root.path(), &p, &tree, &|s| said.borrow_mut().push(s.to_owned())));
-        assert_eq!(fs::read_to_string(root.path().join("original")).unwrap(), file, "the shared original was written to");
-        (result, fs::read_to_string(tree.join("drivers/a.c")).unwrap(), said.into_inner())
+        let result = read(root.path(), "s", "6.1").and_then(|p| {
+            apply(&cache, root.path(), &p, &tree, &|s| {
+                said.borrow_mut().push(s.to_owned())
+            })
+        });
+        assert_eq!(
+            fs::read_to_string(root.path().join("original")).unwrap(),
+            file,
+            "the shared original was written to"
+        );
+        (
+            result,
+            fs::read_to_string(tree.join("drivers/a.c")).unwrap(),
+            said.into_inner(),
+        )
     }
 
     #[test]
@@ -260,56 +381,104 @@ mod tests {
     fn an_offset_is_said_and_fuzz_refused() {
         let (result, _, said) = tried(PATCH, &format!("0\n0\n{FILE}"));
         result.unwrap();
-        assert!(said.len() == 1 && said[0].contains("one.patch: drivers/a.c: Hunk #1 succeeded at 6 (offset 2 lines)"), "{said:?}");
+        assert!(
+            said.len() == 1
+                && said[0]
+                    .contains("one.patch: drivers/a.c: Hunk #1 succeeded at 6 (offset 2 lines)"),
+            "{said:?}"
+        );
         let (result, ..) = tried(PATCH, &FILE.replace('4', "four"));
         let error = result.unwrap_err();
         assert_eq!(exit_of(&error), Exit::Usage);
         let error = error.to_string();
-        assert!(error.contains("s/6.1/one.patch does not apply: drivers/a.c:4: hunk 1"), "{error}");
+        assert!(
+            error.contains("s/6.1/one.patch does not apply: drivers/a.c:4: hunk 1"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_patch_applied_before_or_to_nothing_is_refused() {
         let (result, ..) = tried(PATCH, &FILE.replace('5', "five"));
-        assert!(result.unwrap_err().to_string().contains("one.patch does not apply"));
+        assert!(
+            result
+                .unwrap_err()
+                .to_string()
+                .contains("one.patch does not apply")
+        );
         let (result, ..) = tried(&PATCH.replace("a.c", "b.c"), FILE);
         let error = result.unwrap_err().to_string();
-        assert!(error.contains("does not apply") && error.contains("can't find file"), "{error}");
+        assert!(
+            error.contains("does not apply") && error.contains("can't find file"),
+            "{error}"
+        );
     }
 
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
-        for (from, to) in [("b/drivers/a.c", "b/../../etc/x"), ("a/drivers/a.c", "/etc/x"), ("b/drivers/a.c", "\"b/dri\\056.c\""), ("b/drivers/a.c", "b/.git/hooks/x")] {
+        for (from, to) in [
+            ("b/drivers/a.c", "b/../../etc/x"),
+            ("a/drivers/a.c", "/etc/x"),
+            ("b/drivers/a.c", "\"b/dri\\056.c\""),
+            ("b/drivers/a.c", "b/.git/hooks/x"),
+        ] {
             let root = checkout(&PATCH.replace(from, to));
             let error = read(root.path(), "s", "6.1").unwrap_err();
             assert_eq!(exit_of(&error), Exit::Usage);
             let error = error.to_string();
-            assert!(error.contains("one.patch:5:") || error.contains("one.patch:6:"), "{error}");
+            assert!(
+                error.contains("one.patch:5:") || error.contains("one.patch:6:"),
+                "{error}"
+            );
         }
         let root = checkout(PATCH);
-        for bad in ["../one.patch", "/etc/passwd", "one.patch -p0", "missing.patch", "# none"] {
-            fs::write(root.path().join(DIR).join("s/6.1/series"), format!("\n{bad}\n")).unwrap();
+        for bad in [
+            "../one.patch",
+            "/etc/passwd",
+            "one.patch -p0",
+            "missing.patch",
+            "# none",
+        ] {
+            fs::write(
+                root.path().join(DIR).join("s/6.1/series"),
+                format!("\n{bad}\n"),
+            )
+            .unwrap();
             let error = read(root.path(), "s", "6.1").unwrap_err();
             assert_eq!(exit_of(&error), Exit::Usage, "{bad}");
             assert!(error.to_string().contains("s/6.1/series"), "{error}");
         }
         for bad in ["../s", "", "s/6.1", "/s"] {
-            assert_eq!(exit_of(&read(root.path(), bad, "6.1").unwrap_err()), Exit::Usage, "{bad}");
+            assert_eq!(
+                exit_of(&read(root.path(), bad, "6.1").unwrap_err()),
+                Exit::Usage,
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn a_removed_line_that_looks_like_a_header_is_none() {
-        let patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- ../../etc/passwd\n+++ ../../etc/passwd\n x\n";
-        assert_eq!(files(patch.as_bytes()).unwrap(), BTreeSet::from([PathBuf::from("x")]));
+        let patch =
+            "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- ../../etc/passwd\n+++ ../../etc/passwd\n x\n";
+        assert_eq!(
+            files(patch.as_bytes()).unwrap(),
+            BTreeSet::from([PathBuf::from("x")])
+        );
     }
 
     #[test]
     fn a_missing_series_or_version_names_those_there_are() {
         let root = checkout(PATCH);
         let error = read(root.path(), "t", "6.1").unwrap_err().to_string();
-        assert!(error.contains("no patch series `t`") && error.ends_with("has s"), "{error}");
+        assert!(
+            error.contains("no patch series `t`") && error.ends_with("has s"),
+            "{error}"
+        );
         let error = read(root.path(), "s", "5.10").unwrap_err().to_string();
-        assert!(error.contains("not made for 5.10; it is for 6.1"), "{error}");
+        assert!(
+            error.contains("not made for 5.10; it is for 6.1"),
+            "{error}"
+        );
     }
 }

@@ -155,7 +155,8 @@ struct RawGit {
 /// A usage error with file and line for anything the file should not say.
 pub fn read(root: &Path) -> Result<Vec<Source>> {
     let path = root.join(FILE);
-    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     parse(&text, root)
 }
 
@@ -170,12 +171,21 @@ pub fn find(root: &Path, name: &str) -> Result<Source> {
     }
     let names: Vec<_> = all.iter().map(|s| s.name.as_str()).collect();
     let near = nearest(name, &names).map_or(String::new(), |n| format!(" Did you mean `{n}`?"));
-    Err(Fault::usage(format!("no kernel `{name}` in {FILE}; it has {}.{near}", names.join(", "))).into())
+    Err(Fault::usage(format!(
+        "no kernel `{name}` in {FILE}; it has {}.{near}",
+        names.join(", ")
+    ))
+    .into())
 }
 
 /// The most similar of `names`, if one is similar at all.
 pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    names.iter().map(|n| (strsim::damerau_levenshtein(name, n), *n)).filter(|(d, n)| *d <= 1 + n.len() / 4).min().map(|(_, n)| n)
+    names
+        .iter()
+        .map(|n| (strsim::damerau_levenshtein(name, n), *n))
+        .filter(|(d, n)| *d <= 1 + n.len() / 4)
+        .min()
+        .map(|(_, n)| n)
 }
 
 /// Relative paths in the file are relative to `root`.
@@ -183,12 +193,20 @@ fn parse(text: &str, root: &Path) -> Result<Vec<Source>> {
     let raw: RawFile = serde_yaml::from_str(text).map_err(|e| {
         let line = e.location().map_or(1, |l| l.line());
         let full = e.to_string();
-        Fault::usage(format!("{FILE}:{line}: {}", full.rsplit_once(" at line ").map_or(full.as_str(), |(m, _)| m)))
+        Fault::usage(format!(
+            "{FILE}:{line}: {}",
+            full.rsplit_once(" at line ")
+                .map_or(full.as_str(), |(m, _)| m)
+        ))
     })?;
     let mut all: Vec<Source> = Vec::new();
     for (name, entry) in raw.sources.0 {
         let again = all.iter().any(|s| s.name == name);
-        let checked = if again { Err("the name is used twice".to_owned()) } else { check(&name, entry, root) };
+        let checked = if again {
+            Err("the name is used twice".to_owned())
+        } else {
+            check(&name, entry, root)
+        };
         all.push(checked.map_err(|why| {
             let line = line_of(text, &name, usize::from(again));
             Fault::usage(format!("{FILE}:{line}: kernel `{name}`: {why}"))
@@ -202,20 +220,38 @@ fn line_of(text: &str, name: &str, nth: usize) -> usize {
     let key = |line: &str| {
         let line = line.trim_start();
         let bare = line.trim_start_matches(['"', '\'']);
-        line.len() < 400 && bare.strip_prefix(name).is_some_and(|r| r.trim_start_matches(['"', '\'']).trim_start().starts_with(':'))
+        line.len() < 400
+            && bare.strip_prefix(name).is_some_and(|r| {
+                r.trim_start_matches(['"', '\''])
+                    .trim_start()
+                    .starts_with(':')
+            })
     };
-    text.lines().enumerate().filter(|(_, l)| key(l)).nth(nth).map_or(1, |(i, _)| i + 1)
+    text.lines()
+        .enumerate()
+        .filter(|(_, l)| key(l))
+        .nth(nth)
+        .map_or(1, |(i, _)| i + 1)
 }
 
 fn check(name: &str, raw: Raw, root: &Path) -> Result<Source, String> {
     plain("name", name)?;
-    let kinds = [raw.debian.is_some(), raw.tarball.is_some(), raw.tree.is_some(), raw.git.is_some()];
+    let kinds = [
+        raw.debian.is_some(),
+        raw.tarball.is_some(),
+        raw.tree.is_some(),
+        raw.git.is_some(),
+    ];
     if kinds.iter().filter(|k| **k).count() != 1 {
         return Err("give exactly one of debian, tarball, tree, git".into());
     }
     let origin = match raw {
-        Raw { debian: Some(d), .. } => debian(d)?,
-        Raw { tarball: Some(t), .. } => tarball(t, root)?,
+        Raw {
+            debian: Some(d), ..
+        } => debian(d)?,
+        Raw {
+            tarball: Some(t), ..
+        } => tarball(t, root)?,
         Raw { tree: Some(t), .. } => Origin::Tree(root.join(t.path)),
         Raw { git: Some(g), .. } => git(g, root)?,
         _ => unreachable!("one kind was counted"),
@@ -224,14 +260,25 @@ fn check(name: &str, raw: Raw, root: &Path) -> Result<Source, String> {
     plain("patches", &patches)?;
     let config = raw.config.unwrap_or_else(|| vec!["base.config".into()]);
     config.iter().try_for_each(|c| plain("config", c))?;
-    Ok(Source { name: name.into(), origin, patches, config })
+    Ok(Source {
+        name: name.into(),
+        origin,
+        patches,
+        config,
+    })
 }
 
 /// A name that becomes a file name.
 fn plain(what: &str, text: &str) -> Result<(), String> {
     let good = |b: u8| b.is_ascii_alphanumeric() || b"._+-~".contains(&b);
-    if text.is_empty() || text.len() > 100 || text.starts_with(['.', '-']) || !text.bytes().all(good) {
-        return Err(format!("{what} `{text}`: only letters, digits and ._+-~ are allowed, and no . or - in front"));
+    if text.is_empty()
+        || text.len() > 100
+        || text.starts_with(['.', '-'])
+        || !text.bytes().all(good)
+    {
+        return Err(format!(
+            "{what} `{text}`: only letters, digits and ._+-~ are allowed, and no . or - in front"
+        ));
     }
     Ok(())
 }
@@ -245,9 +292,16 @@ fn debian(raw: RawDebian) -> Result<Origin, String> {
         return Err("suites: name at least one".into());
     }
     if !raw.version.contains('.') {
-        return Err(format!("version `{}`: expected one like 6.1.176-1", raw.version));
+        return Err(format!(
+            "version `{}`: expected one like 6.1.176-1",
+            raw.version
+        ));
     }
-    Ok(Origin::Debian { package: raw.package, version: raw.version, suites: raw.suites })
+    Ok(Origin::Debian {
+        package: raw.package,
+        version: raw.version,
+        suites: raw.suites,
+    })
 }
 
 fn tarball(raw: RawTarball, root: &Path) -> Result<Origin, String> {
@@ -255,22 +309,51 @@ fn tarball(raw: RawTarball, root: &Path) -> Result<Origin, String> {
     if sha256.len() != 64 || !sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(format!("sha256 `{sha256}`: expected 64 hexadecimal digits"));
     }
-    Ok(Origin::Tarball { from: place(raw.url, raw.path, root, &["https://", "http://", "ftp://"])?, sha256 })
+    Ok(Origin::Tarball {
+        from: place(raw.url, raw.path, root, &["https://", "http://", "ftp://"])?,
+        sha256,
+    })
 }
 
 fn git(raw: RawGit, root: &Path) -> Result<Origin, String> {
     let bad = |b: u8| b.is_ascii_control() || b" ~^:?*[\\".contains(&b);
     let reference = raw.reference;
-    if reference.is_empty() || reference.starts_with('-') || reference.contains("..") || reference.bytes().any(bad) {
-        return Err(format!("ref `{reference}` is no name of a commit, tag or branch"));
+    if reference.is_empty()
+        || reference.starts_with('-')
+        || reference.contains("..")
+        || reference.bytes().any(bad)
+    {
+        return Err(format!(
+            "ref `{reference}` is no name of a commit, tag or branch"
+        ));
     }
-    Ok(Origin::Git { from: place(raw.url, raw.path, root, &["https://", "http://", "git://", "ssh://"])?, reference })
+    Ok(Origin::Git {
+        from: place(
+            raw.url,
+            raw.path,
+            root,
+            &["https://", "http://", "git://", "ssh://"],
+        )?,
+        reference,
+    })
 }
 
-fn place(url: Option<String>, path: Option<PathBuf>, root: &Path, schemes: &[&str]) -> Result<Place, String> {
+fn place(
+    url: Option<String>,
+    path: Option<PathBuf>,
+    root: &Path,
+    schemes: &[&str],
+) -> Result<Place, String> {
     match (url, path) {
-        (Some(u), None) if schemes.iter().any(|s| u.starts_with(s)) && !u.contains(char::is_whitespace) => Ok(Place::Url(u)),
-        (Some(u), None) => Err(format!("url `{u}`: expected one that begins with {}", schemes.join(", "))),
+        (Some(u), None)
+            if schemes.iter().any(|s| u.starts_with(s)) && !u.contains(char::is_whitespace) =>
+        {
+            Ok(Place::Url(u))
+        }
+        (Some(u), None) => Err(format!(
+            "url `{u}`: expected one that begins with {}",
+            schemes.join(", ")
+        )),
         (None, Some(p)) => Ok(Place::Path(root.join(p))),
         _ => Err("give either url or path".into()),
     }
@@ -282,7 +365,10 @@ mod tests {
 
     fn error(text: &str) -> String {
         let e = parse(text, Path::new("/checkout")).unwrap_err();
-        assert_eq!(crate::core::fault::exit_of(&e), crate::core::fault::Exit::Usage);
+        assert_eq!(
+            crate::core::fault::exit_of(&e),
+            crate::core::fault::Exit::Usage
+        );
         e.to_string()
     }
 
@@ -293,7 +379,12 @@ mod tests {
         assert_eq!(names, ["5.10", "6.1", "6.12", "7.3"]);
         for source in read(root).unwrap() {
             for fragment in source.config {
-                assert!(root.join("images/kernels/fragments").join(&fragment).is_file(), "{fragment}");
+                assert!(
+                    root.join("images/kernels/fragments")
+                        .join(&fragment)
+                        .is_file(),
+                    "{fragment}"
+                );
             }
         }
     }
@@ -307,33 +398,92 @@ mod tests {
              c: {{tarball: {{path: /src/l.tar.xz, sha256: {sha}}}}}\n"
         );
         let all = parse(&text, Path::new("/checkout")).unwrap();
-        assert_eq!(all[0], Source { name: "a".into(), origin: Origin::Tree("/checkout/../linux".into()), patches: "6.1".into(), config: vec!["x.config".into()] });
-        assert_eq!(all[1].origin, Origin::Git { from: Place::Url("https://kernel.example/linux.git".into()), reference: "v6.1".into() });
-        assert_eq!(all[2].origin, Origin::Tarball { from: Place::Path("/src/l.tar.xz".into()), sha256: sha });
+        assert_eq!(
+            all[0],
+            Source {
+                name: "a".into(),
+                origin: Origin::Tree("/checkout/../linux".into()),
+                patches: "6.1".into(),
+                config: vec!["x.config".into()]
+            }
+        );
+        assert_eq!(
+            all[1].origin,
+            Origin::Git {
+                from: Place::Url("https://kernel.example/linux.git".into()),
+                reference: "v6.1".into()
+            }
+        );
+        assert_eq!(
+            all[2].origin,
+            Origin::Tarball {
+                from: Place::Path("/src/l.tar.xz".into()),
+                sha256: sha
+            }
+        );
         assert_eq!(all[2].config, ["base.config"]);
     }
 
     #[test]
     fn refuses_with_file_and_line() {
         let cases = [
-            ("sources:\n  a:\n    tree: {path: x}\n    colour: red\n", ":4: sources.a: unknown field `colour`"),
-            ("sources:\n  a:\n    tree: {path: x, paht: y}\n", ":3: sources.a.tree: unknown field `paht`"),
-            ("sources:\n  a:\n    tree: {path: x}\n  b:\n    patches: x\n", ":4: kernel `b`: give exactly one"),
-            ("sources:\n  a:\n    tree: {path: x}\n  a:\n    tree: {path: x}\n", ":4: kernel `a`: the name is used twice"),
-            ("sources:\n  '../a':\n    tree: {path: x}\n", ":2: kernel `../a`: name"),
-            ("sources:\n  a:\n    tree: {path: x}\n    config: ['../../x']\n", ":2: kernel `a`: config `../../x`"),
-            ("sources:\n  a:\n    tarball: {path: x, sha256: abc}\n", ":2: kernel `a`: sha256"),
-            ("sources:\n  a:\n    tarball: {url: 'file:///x', sha256: abc}\n", "sha256"),
-            ("sources:\n  a:\n    git: {url: 'ext::sh -c x', ref: v1}\n", ":2: kernel `a`: url"),
-            ("sources:\n  a:\n    git: {path: x, ref: '--upload-pack=x'}\n", ":2: kernel `a`: ref"),
-            ("sources:\n  a:\n    debian: {package: '-o', version: '1.2', suites: [x]}\n", ":2: kernel `a`: package"),
-            ("sources:\n  a:\n    debian: {package: p, version: '1.2', suites: []}\n", ":2: kernel `a`: suites"),
+            (
+                "sources:\n  a:\n    tree: {path: x}\n    colour: red\n",
+                ":4: sources.a: unknown field `colour`",
+            ),
+            (
+                "sources:\n  a:\n    tree: {path: x, paht: y}\n",
+                ":3: sources.a.tree: unknown field `paht`",
+            ),
+            (
+                "sources:\n  a:\n    tree: {path: x}\n  b:\n    patches: x\n",
+                ":4: kernel `b`: give exactly one",
+            ),
+            (
+                "sources:\n  a:\n    tree: {path: x}\n  a:\n    tree: {path: x}\n",
+                ":4: kernel `a`: the name is used twice",
+            ),
+            (
+                "sources:\n  '../a':\n    tree: {path: x}\n",
+                ":2: kernel `../a`: name",
+            ),
+            (
+                "sources:\n  a:\n    tree: {path: x}\n    config: ['../../x']\n",
+                ":2: kernel `a`: config `../../x`",
+            ),
+            (
+                "sources:\n  a:\n    tarball: {path: x, sha256: abc}\n",
+                ":2: kernel `a`: sha256",
+            ),
+            (
+                "sources:\n  a:\n    tarball: {url: 'file:///x', sha256: abc}\n",
+                "sha256",
+            ),
+            (
+                "sources:\n  a:\n    git: {url: 'ext::sh -c x', ref: v1}\n",
+                ":2: kernel `a`: url",
+            ),
+            (
+                "sources:\n  a:\n    git: {path: x, ref: '--upload-pack=x'}\n",
+                ":2: kernel `a`: ref",
+            ),
+            (
+                "sources:\n  a:\n    debian: {package: '-o', version: '1.2', suites: [x]}\n",
+                ":2: kernel `a`: package",
+            ),
+            (
+                "sources:\n  a:\n    debian: {package: p, version: '1.2', suites: []}\n",
+                ":2: kernel `a`: suites",
+            ),
             ("source: {}\n", ":1: unknown field `source`"),
             ("", ":1:"),
         ];
         for (text, want) in cases {
             let got = error(text);
-            assert!(got.contains(want) && got.starts_with(FILE), "{text:?}: {got}");
+            assert!(
+                got.contains(want) && got.starts_with(FILE),
+                "{text:?}: {got}"
+            );
         }
     }
 
@@ -341,6 +491,9 @@ mod tests {
     fn an_unknown_name_gets_the_nearest() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let e = find(root, "6.11").unwrap_err().to_string();
-        assert!(e.contains("`6.11`") && e.contains("Did you mean `6.1"), "{e}");
+        assert!(
+            e.contains("`6.11`") && e.contains("Did you mean `6.1"),
+            "{e}"
+        );
     }
 }

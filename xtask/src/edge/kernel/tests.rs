@@ -45,14 +45,24 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let lab = Self { cache: Cache::at(&dir.path().join("cache")).unwrap(), dir, said: RefCell::default() };
+        let lab = Self {
+            cache: Cache::at(&dir.path().join("cache")).unwrap(),
+            dir,
+            said: RefCell::default(),
+        };
         let at = lab.dir.path().to_str().unwrap();
         lab.write("linux/Makefile", &MAKEFILE.replace("@@", at));
         lab.write("linux/Kconfig", "config SLUB\n\tbool \"SLUB\"\nconfig REFUSED\n\tbool \"Refused\"\n\tdepends on OTHER\n");
         lab.write("linux/a.c", "alpha\n");
         lab.write("linux/b.c", "beta\n");
-        lab.write("images/kernels/sources.yaml", "sources:\n  k:\n    tree: {path: linux}\n");
-        lab.write("images/kernels/fragments/base.config", "CONFIG_SLUB=y\n# CONFIG_SLOB is not set\n");
+        lab.write(
+            "images/kernels/sources.yaml",
+            "sources:\n  k:\n    tree: {path: linux}\n",
+        );
+        lab.write(
+            "images/kernels/fragments/base.config",
+            "CONFIG_SLUB=y\n# CONFIG_SLOB is not set\n",
+        );
         lab.write("images/kernels/patches/s/k/series", "a.patch\n");
         lab.write("images/kernels/patches/s/k/a.patch", PATCH);
         lab
@@ -65,7 +75,9 @@ impl Lab {
         fs::write(self.path(name), text).unwrap();
     }
     fn provide(&self, series: Option<&str>) -> Result<Kernel> {
-        provide(self.dir.path(), &self.cache, &spec(series), &|line| self.said.borrow_mut().push(line.to_owned()))
+        provide(self.dir.path(), &self.cache, &spec(series), &|line| {
+            self.said.borrow_mut().push(line.to_owned())
+        })
     }
     /// What was compiled since the last call, sorted: make works in parallel.
     fn compiled(&self) -> String {
@@ -79,8 +91,16 @@ impl Lab {
         self.said.take().join("\n")
     }
     fn leftovers(&self) -> Vec<String> {
-        let kinds = fs::read_dir(self.cache.root()).unwrap().flatten().filter(|e| e.path().is_dir());
-        let names = kinds.flat_map(|k| fs::read_dir(k.path()).unwrap().flatten().map(|e| e.file_name().to_string_lossy().into_owned()));
+        let kinds = fs::read_dir(self.cache.root())
+            .unwrap()
+            .flatten()
+            .filter(|e| e.path().is_dir());
+        let names = kinds.flat_map(|k| {
+            fs::read_dir(k.path())
+                .unwrap()
+                .flatten()
+                .map(|e| e.file_name().to_string_lossy().into_owned())
+        });
         names.filter(|n| n.starts_with("tmp-")).collect()
     }
     fn entry(&self, kind: &str, kernel: &Kernel) -> PathBuf {
@@ -89,20 +109,36 @@ impl Lab {
 }
 
 fn spec(series: Option<&str>) -> KernelSpec {
-    KernelSpec { source: "k".into(), series: series.map(Into::into) }
+    KernelSpec {
+        source: "k".into(),
+        series: series.map(Into::into),
+    }
 }
 
 #[test]
 fn builds_once_then_takes_it_from_the_cache() {
     let lab = Lab::new();
     let kernel = lab.provide(None).unwrap();
-    assert_eq!((kernel.release.as_str(), lab.compiled().as_str()), ("6.1.0-fake", "a.c b.c"));
+    assert_eq!(
+        (kernel.release.as_str(), lab.compiled().as_str()),
+        ("6.1.0-fake", "a.c b.c")
+    );
     assert!(kernel.build.is_some() && kernel.source.starts_with("tree "));
-    assert!(fs::read_to_string(kernel.kbuild.join(".config")).unwrap().contains("CONFIG_SLUB=y\n"));
+    assert!(
+        fs::read_to_string(kernel.kbuild.join(".config"))
+            .unwrap()
+            .contains("CONFIG_SLUB=y\n")
+    );
     lab.said();
     let again = lab.provide(None).unwrap();
-    assert_eq!((again.key, again.build, again.image), (kernel.key, None, kernel.image));
-    assert_eq!((lab.compiled(), lab.said(), lab.leftovers()), (String::new(), String::new(), vec![]));
+    assert_eq!(
+        (again.key, again.build, again.image),
+        (kernel.key, None, kernel.image)
+    );
+    assert_eq!(
+        (lab.compiled(), lab.said(), lab.leftovers()),
+        (String::new(), String::new(), vec![])
+    );
 }
 
 #[test]
@@ -114,17 +150,28 @@ fn a_patched_kernel_compiles_only_what_the_patch_touches_and_leaves_the_base_alo
     assert_eq!(lab.compiled(), "a.c");
     assert_ne!(patched.key, base.key);
     assert!(String::from_utf8_lossy(&fs::read(&patched.image).unwrap()).contains("ALPHA"));
-    for entry in [lab.entry(BUILD, &base), lab.entry(BUILD, &patched), lab.entry(KERNEL, &base)] {
+    for entry in [
+        lab.entry(BUILD, &base),
+        lab.entry(BUILD, &patched),
+        lab.entry(KERNEL, &base),
+    ] {
         manifest::verify(&entry).unwrap();
     }
     // Sources are shared, outputs never.
-    let links = |k: &Kernel, f: &str| fs::metadata(lab.entry(BUILD, k).join("tree").join(f)).unwrap().nlink();
+    let links = |k: &Kernel, f: &str| {
+        fs::metadata(lab.entry(BUILD, k).join("tree").join(f))
+            .unwrap()
+            .nlink()
+    };
     assert!(links(&patched, "b.c") > 1 && links(&patched, "a.c") == 1);
     assert!(links(&patched, "build/b.o") == 1 && links(&base, "build/b.o") == 1);
     // From nothing it comes out the same as from the copy.
     let other = Lab::new();
     let alone = other.provide(Some("s")).unwrap();
-    assert_eq!(fs::read(&alone.image).unwrap(), fs::read(&patched.image).unwrap());
+    assert_eq!(
+        fs::read(&alone.image).unwrap(),
+        fs::read(&patched.image).unwrap()
+    );
 }
 
 #[test]
@@ -132,16 +179,25 @@ fn whatever_a_kernel_is_made_of_makes_another_but_a_comment_does_not() {
     let lab = Lab::new();
     let first = lab.provide(None).unwrap();
     lab.compiled();
-    lab.write("images/kernels/fragments/base.config", "# why\nCONFIG_SLUB=y\n# CONFIG_SLOB is not set\n");
+    lab.write(
+        "images/kernels/fragments/base.config",
+        "# why\nCONFIG_SLUB=y\n# CONFIG_SLOB is not set\n",
+    );
     assert_eq!(lab.provide(None).unwrap().key, first.key);
     assert_eq!(lab.compiled(), "");
-    lab.write("images/kernels/fragments/base.config", "CONFIG_SLUB=y\nCONFIG_MORE=y\n# CONFIG_SLOB is not set\n");
+    lab.write(
+        "images/kernels/fragments/base.config",
+        "CONFIG_SLUB=y\nCONFIG_MORE=y\n# CONFIG_SLOB is not set\n",
+    );
     let more = lab.provide(None).unwrap();
     lab.write("linux/b.c", "gamma\n");
     let edited = lab.provide(None).unwrap();
     assert!(first.key != more.key && more.key != edited.key);
     let patched = lab.provide(Some("s")).unwrap();
-    lab.write("images/kernels/patches/s/k/a.patch", &PATCH.replace("ALPHA", "Alpha"));
+    lab.write(
+        "images/kernels/patches/s/k/a.patch",
+        &PATCH.replace("ALPHA", "Alpha"),
+    );
     assert_ne!(lab.provide(Some("s")).unwrap().key, patched.key);
 }
 
@@ -153,24 +209,42 @@ fn a_corrupt_entry_is_named_and_made_again() {
     fs::write(&kernel.image, "rubbish").unwrap();
     lab.said();
     let again = lab.provide(None).unwrap();
-    assert_eq!((again.key.as_str(), fs::read(&again.image).unwrap()), (kernel.key.as_str(), right));
+    assert_eq!(
+        (again.key.as_str(), fs::read(&again.image).unwrap()),
+        (kernel.key.as_str(), right)
+    );
     let said = lab.said();
-    assert!(said.contains("corrupt") && said.contains("bzImage has changed") && said.contains(&kernel.key), "{said}");
+    assert!(
+        said.contains("corrupt")
+            && said.contains("bzImage has changed")
+            && said.contains(&kernel.key),
+        "{said}"
+    );
     // Damage in the build tree shows when something is to be built with it.
     fs::write(again.kbuild.join("b.o"), "rubbish").unwrap();
-    let kbuild = checked_kbuild(lab.dir.path(), &lab.cache, &spec(None), &again, &|l| lab.said.borrow_mut().push(l.into())).unwrap();
+    let kbuild = checked_kbuild(lab.dir.path(), &lab.cache, &spec(None), &again, &|l| {
+        lab.said.borrow_mut().push(l.into())
+    })
+    .unwrap();
     assert_eq!(fs::read_to_string(kbuild.join("b.o")).unwrap(), "beta\n");
     assert!(lab.said().contains("b.o has changed"));
     // Also when that is a patched kernel.
     fs::write(kbuild.join("b.o"), "rubbish").unwrap();
-    assert!(fs::read(lab.provide(Some("s")).unwrap().image).unwrap().ends_with(b"ALPHA\nbeta\n"));
+    assert!(
+        fs::read(lab.provide(Some("s")).unwrap().image)
+            .unwrap()
+            .ends_with(b"ALPHA\nbeta\n")
+    );
     assert_eq!(lab.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn a_failing_build_tells_the_error_and_the_log_and_leaves_nothing() {
     let lab = Lab::new();
-    lab.write("images/kernels/patches/s/k/a.patch", &PATCH.replace("ALPHA", "BROKEN"));
+    lab.write(
+        "images/kernels/patches/s/k/a.patch",
+        &PATCH.replace("ALPHA", "BROKEN"),
+    );
     let error = format!("{:#}", lab.provide(Some("s")).unwrap_err());
     for want in ["kernel k (series s)", "a.c:1: error: it is broken", "log: "] {
         assert!(error.contains(want), "{want}: {error}");
@@ -183,14 +257,26 @@ fn user_mistakes_are_usage_errors() {
     let lab = Lab::new();
     let usage = |result: Result<Kernel>, want: &str| {
         let error = result.unwrap_err();
-        assert!(exit_of(&error) == Exit::Usage && format!("{error:#}").contains(want), "{want}: {error:#}");
+        assert!(
+            exit_of(&error) == Exit::Usage && format!("{error:#}").contains(want),
+            "{want}: {error:#}"
+        );
     };
     usage(lab.provide(Some("t")), "no patch series `t`");
-    lab.write("images/kernels/patches/s/k/a.patch", &PATCH.replace("alpha", "aleph"));
-    usage(lab.provide(Some("s")), "a.patch does not apply: a.c:1: hunk 1");
+    lab.write(
+        "images/kernels/patches/s/k/a.patch",
+        &PATCH.replace("alpha", "aleph"),
+    );
+    usage(
+        lab.provide(Some("s")),
+        "a.patch does not apply: a.c:1: hunk 1",
+    );
     lab.write("images/kernels/fragments/base.config", "CONFIG_REFUSED=y\n");
     usage(lab.provide(None), "Kconfig:5: depends on OTHER");
-    lab.write("images/kernels/sources.yaml", "sources:\n  k:\n    tree: {path: nowhere}\n");
+    lab.write(
+        "images/kernels/sources.yaml",
+        "sources:\n  k:\n    tree: {path: nowhere}\n",
+    );
     usage(lab.provide(None), "is no kernel tree");
     assert_eq!(lab.leftovers(), Vec::<String>::new());
 }
@@ -200,7 +286,10 @@ fn without_space_nothing_is_begun() {
     let mut lab = Lab::new();
     lab.cache = lab.cache.clone().with_free_space(|_| Ok(100 << 20));
     let error = format!("{:#}", lab.provide(None).unwrap_err());
-    assert!(error.contains("100 MiB are free") && error.contains("cargo xtask clean"), "{error}");
+    assert!(
+        error.contains("100 MiB are free") && error.contains("cargo xtask clean"),
+        "{error}"
+    );
     assert_eq!((lab.compiled(), lab.leftovers()), (String::new(), vec![]));
 }
 
@@ -212,7 +301,9 @@ fn two_runs_at_once_build_once() {
     let waiting = AtomicUsize::new(0);
     let run = || {
         let say = |line: &str| {
-            if line.starts_with("waiting for another run") && waiting.fetch_add(1, Ordering::SeqCst) == 0 {
+            if line.starts_with("waiting for another run")
+                && waiting.fetch_add(1, Ordering::SeqCst) == 0
+            {
                 fs::remove_file(&slow).unwrap();
             }
         };
@@ -231,7 +322,12 @@ fn two_runs_at_once_build_once() {
 #[ignore = "only run by another test"]
 fn victim() {
     let root = PathBuf::from(std::env::var_os("BOOTRIG_TEST_ROOT").expect("set by the other test"));
-    let _ = provide(&root, &Cache::at(&root.join("cache")).unwrap(), &spec(None), &|_| {});
+    let _ = provide(
+        &root,
+        &Cache::at(&root.join("cache")).unwrap(),
+        &spec(None),
+        &|_| {},
+    );
 }
 
 #[test]
@@ -239,11 +335,20 @@ fn killed_in_the_middle_then_again() {
     let lab = Lab::new();
     lab.write("slow", "");
     let mut victim = Command::new(std::env::current_exe().unwrap());
-    victim.args(["--exact", "edge::kernel::tests::victim", "--ignored"]).env("BOOTRIG_TEST_ROOT", lab.dir.path());
-    let mut child = victim.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    victim
+        .args(["--exact", "edge::kernel::tests::victim", "--ignored"])
+        .env("BOOTRIG_TEST_ROOT", lab.dir.path());
+    let mut child = victim
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let begin = Instant::now();
     while !lab.path("started").exists() {
-        assert!(child.try_wait().unwrap().is_none() && begin.elapsed() < Duration::from_secs(60), "the victim never got to compile");
+        assert!(
+            child.try_wait().unwrap().is_none() && begin.elapsed() < Duration::from_secs(60),
+            "the victim never got to compile"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();
@@ -264,11 +369,18 @@ fn a_ready_kernel_must_fit_its_build_directory() {
     assert_eq!(ready.release, "6.1.0-fake");
     let usage = |image: &Path, kbuild: &Path, want: &str| {
         let error = Kernel::ready(image, kbuild).unwrap_err();
-        assert!(exit_of(&error) == Exit::Usage && error.to_string().contains(want), "{want}: {error}");
+        assert!(
+            exit_of(&error) == Exit::Usage && error.to_string().contains(want),
+            "{want}: {error}"
+        );
     };
     lab.write("other/include/config/kernel.release", "6.1.1-other\n");
     usage(&built.image, &lab.path("other"), "is 6.1.0-fake, but");
-    usage(&built.image, &lab.path("linux"), "no directory that modules can be built in");
+    usage(
+        &built.image,
+        &lab.path("linux"),
+        "no directory that modules can be built in",
+    );
     usage(&lab.path("linux/a.c"), &built.kbuild, "no bzImage");
     usage(&lab.path("missing"), &built.kbuild, "missing");
 }

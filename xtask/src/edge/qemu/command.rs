@@ -439,3 +439,6 @@ fn text(path: &Path) -> Result<&str, Fault> {
 fn value(path: &Path) -> Result<String, Fault> {
     Ok(text(path)?.replace(',', ",,"))
 }
+
+#[cfg(test)]
+mod tests;

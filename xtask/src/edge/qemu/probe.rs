@@ -62,22 +62,30 @@ pub fn choose(
     image: &ProbeImage,
     memory: &Path,
 ) -> Result<Accelerator> {
+    let device = Path::new("/dev/kvm");
+    let patience = PATIENCE;
     Probe {
-        device: Path::new("/dev/kvm"),
+        device,
         qemu,
         image,
         memory,
-        patience: PATIENCE,
+        patience,
     }
     .choose(choice)
 }
 
-struct Probe<'a> {
-    device: &'a Path,
-    qemu: &'a Qemu,
-    image: &'a ProbeImage,
-    memory: &'a Path,
-    patience: Nanos,
+/// The question, with everything that its answer depends on.
+pub struct Probe<'a> {
+    /// `/dev/kvm`.
+    pub device: &'a Path,
+    /// Who would use it.
+    pub qemu: &'a Qemu,
+    /// What is booted to see.
+    pub image: &'a ProbeImage,
+    /// The folder where the answer is kept.
+    pub memory: &'a Path,
+    /// Host time that the probe's guest has.
+    pub patience: Nanos,
 }
 
 /// What is remembered.
@@ -90,7 +98,11 @@ struct Answer {
 }
 
 impl Probe<'_> {
-    fn choose(&self, choice: AccelChoice) -> Result<Accelerator> {
+    /// As [`choose`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn choose(&self, choice: AccelChoice) -> Result<Accelerator> {
         if choice == AccelChoice::Tcg {
             return Ok(Accelerator::Tcg {
                 why: "as asked".into(),

@@ -21,7 +21,10 @@ use crate::edge::{
     process,
 };
 
-const KEYRINGS: [&str; 2] = ["/usr/share/keyrings/debian-archive-keyring.pgp", "/usr/share/keyrings/debian-archive-keyring.gpg"];
+const KEYRINGS: [&str; 2] = [
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+];
 const UPDATE_LIMIT: Duration = Duration::from_secs(900);
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 /// Entries that say which version stands in for a pinned one that the archive lost.
@@ -53,10 +56,13 @@ pub fn in_force(cache: &Cache, package: &str, version: &str, say: &dyn Fn(&str))
 }
 
 fn replaced_warning(package: &str, version: &str, instead: &str) -> String {
-    format!("warning: the archive no longer has {package} {version}: using {instead}; results name it (pin it in {})", super::super::sources::FILE)
+    format!(
+        "warning: the archive no longer has {package} {version}: using {instead}; results name it (pin it in {})",
+        super::super::sources::FILE
+    )
 }
 
-fn remember(cache: &Cache, wanted: &Wanted, instead: &str, say: &dyn Fn(&str)) -> Result<()> {
+pub fn remember(cache: &Cache, wanted: &Wanted, instead: &str, say: &dyn Fn(&str)) -> Result<()> {
     let key = replaced_key(wanted.package, wanted.version);
     let lock = cache.lock(REPLACED, &key, "a note", say)?;
     let staged = cache.stage(&lock)?;
@@ -75,11 +81,21 @@ pub fn fetch(cache: &Cache, wanted: &Wanted, dir: &Path, say: &dyn Fn(&str)) -> 
         );
     }
     let keyring = KEYRINGS.into_iter().find(|k| Path::new(k).is_file());
-    let keyring = keyring.ok_or_else(|| anyhow!("Debian's archive keys are missing: install the package debian-archive-keyring"))?;
-    let lock = cache.lock("apt", wanted.package, &format!("the download of {}", wanted.package), say)?;
+    let keyring = keyring.ok_or_else(|| {
+        anyhow!("Debian's archive keys are missing: install the package debian-archive-keyring")
+    })?;
+    let lock = cache.lock(
+        "apt",
+        wanted.package,
+        &format!("the download of {}", wanted.package),
+        say,
+    )?;
     let mut tried = Vec::new();
     let mut failed = Vec::new();
-    for mirrors in [Mirrors::configured(Path::new("/etc/apt")), Mirrors::public()] {
+    for mirrors in [
+        Mirrors::configured(Path::new("/etc/apt")),
+        Mirrors::public(),
+    ] {
         if tried.contains(&mirrors) {
             continue;
         }
@@ -111,10 +127,24 @@ impl Apt {
         }
         // An empty list of installed packages: what is installed here does not matter.
         fs::write(dir.join("state/status"), "")?;
-        cache::write_whole(&dir.join("sources.list"), source_lines(wanted.suites, keyring, mirrors).as_bytes())?;
-        let apt = Self { log: cache.log(&format!("fetch-{}", wanted.package))?, dir };
-        let system = process::read("reading apt's proxy settings", apt.system_command("apt-config", &["dump"]), Duration::from_secs(30)).unwrap_or_default();
-        cache::write_whole(&apt.dir.join("apt.conf"), configuration(&apt.dir, &system)?.as_bytes())?;
+        cache::write_whole(
+            &dir.join("sources.list"),
+            source_lines(wanted.suites, keyring, mirrors).as_bytes(),
+        )?;
+        let apt = Self {
+            log: cache.log(&format!("fetch-{}", wanted.package))?,
+            dir,
+        };
+        let system = process::read(
+            "reading apt's proxy settings",
+            apt.system_command("apt-config", &["dump"]),
+            Duration::from_secs(30),
+        )
+        .unwrap_or_default();
+        cache::write_whole(
+            &apt.dir.join("apt.conf"),
+            configuration(&apt.dir, &system)?.as_bytes(),
+        )?;
         Ok(apt)
     }
 
@@ -130,14 +160,32 @@ impl Apt {
         command
     }
 
-    fn get(&self, cache: &Cache, wanted: &Wanted, dir: &Path, say: &dyn Fn(&str)) -> Result<String> {
-        say(&format!("asking the archive for {} {}", wanted.package, wanted.version));
-        let updated = run("fetching package lists", self.command("apt-get", &["-q", "update"]), &self.log, UPDATE_LIMIT);
+    fn get(
+        &self,
+        cache: &Cache,
+        wanted: &Wanted,
+        dir: &Path,
+        say: &dyn Fn(&str),
+    ) -> Result<String> {
+        say(&format!(
+            "asking the archive for {} {}",
+            wanted.package, wanted.version
+        ));
+        let updated = run(
+            "fetching package lists",
+            self.command("apt-get", &["-q", "update"]),
+            &self.log,
+            UPDATE_LIMIT,
+        );
         if updated.as_ref().is_err_and(|e| e.is::<process::Stopped>()) {
             updated?;
             unreachable!("it was an error");
         }
-        let table = process::read("listing versions", self.command("apt-cache", &["madison", wanted.package]), UPDATE_LIMIT)?;
+        let table = process::read(
+            "listing versions",
+            self.command("apt-cache", &["madison", wanted.package]),
+            UPDATE_LIMIT,
+        )?;
         let version = match choose(&table, wanted.package, wanted.version) {
             Some(version) if version == wanted.version => version,
             // A list that could not be fetched may be the one that has the version.
@@ -147,30 +195,57 @@ impl Apt {
                 remember(cache, wanted, &version, say)?;
                 version
             }
-            None => bail!("no version of {} like {} in suites {}", wanted.package, wanted.version, wanted.suites.join(", ")),
+            None => bail!(
+                "no version of {} like {} in suites {}",
+                wanted.package,
+                wanted.version,
+                wanted.suites.join(", ")
+            ),
         };
         say(&format!("downloading {} {version}", wanted.package));
         let into = dir.join("deb");
         fs::create_dir(&into).or_else(|e| if into.is_dir() { Ok(()) } else { Err(e) })?;
         let mut download = self.command("apt-get", &["-q", "download"]);
-        download.arg(format!("{}={version}", wanted.package)).current_dir(&into);
-        run(&format!("downloading {}", wanted.package), download, &self.log, DOWNLOAD_LIMIT)?;
+        download
+            .arg(format!("{}={version}", wanted.package))
+            .current_dir(&into);
+        run(
+            &format!("downloading {}", wanted.package),
+            download,
+            &self.log,
+            DOWNLOAD_LIMIT,
+        )?;
         self.unpack(wanted.package, &into, dir, say)?;
         Ok(version)
     }
 
     fn unpack(&self, package: &str, into: &Path, dir: &Path, say: &dyn Fn(&str)) -> Result<()> {
-        let deb = fs::read_dir(into)?.flatten().map(|e| e.path()).find(|p| p.extension().is_some_and(|e| e == "deb"));
-        let deb = deb.with_context(|| format!("apt-get download left no package in {}", into.display()))?;
+        let deb = fs::read_dir(into)?
+            .flatten()
+            .map(|e| e.path())
+            .find(|p| p.extension().is_some_and(|e| e == "deb"));
+        let deb =
+            deb.with_context(|| format!("apt-get download left no package in {}", into.display()))?;
         say(&format!("unpacking {package}"));
         let files = into.join("files");
         let mut extract = tool("dpkg-deb");
         extract.arg("--extract").arg(&deb).arg(&files);
-        run(&format!("unpacking {}", deb.display()), extract, &self.log, super::UNPACK_LIMIT)?;
+        run(
+            &format!("unpacking {}", deb.display()),
+            extract,
+            &self.log,
+            super::UNPACK_LIMIT,
+        )?;
         let sources = files.join("usr/src");
         let prefix = format!("{package}.tar");
-        let archive = fs::read_dir(&sources).into_iter().flatten().flatten().find(|e| e.file_name().to_string_lossy().starts_with(&prefix));
-        let archive = archive.with_context(|| format!("package {package} has no /usr/src/{prefix}*"))?.path();
+        let archive = fs::read_dir(&sources)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .find(|e| e.file_name().to_string_lossy().starts_with(&prefix));
+        let archive = archive
+            .with_context(|| format!("package {package} has no /usr/src/{prefix}*"))?
+            .path();
         unpack(&archive, &dir.join("tree"), 1, &self.log)?;
         cache::remove(into);
         // apt keeps the package here if it had to resume; nobody needs it any more.
@@ -182,7 +257,11 @@ impl Apt {
 fn source_lines(suites: &[String], keyring: &str, mirrors: &Mirrors) -> String {
     let mut lines = String::new();
     for suite in suites {
-        let uris = if suite.ends_with("-security") { &mirrors.security } else { &mirrors.archive };
+        let uris = if suite.ends_with("-security") {
+            &mirrors.security
+        } else {
+            &mirrors.archive
+        };
         for uri in uris {
             let _ = writeln!(lines, "deb [signed-by={keyring}] {uri} {suite} main");
         }
@@ -194,9 +273,23 @@ fn source_lines(suites: &[String], keyring: &str, mirrors: &Mirrors) -> String {
 /// hooks run other programs, its preferences and options are about installing.
 fn configuration(dir: &Path, system: &str) -> Result<String> {
     let path = dir.to_str().filter(|p| !p.contains(['"', '\n', '\\']));
-    let dir = path.with_context(|| format!("apt cannot work in {}: set BOOTRIG_CACHE to a plain path", dir.display()))?;
+    let dir = path.with_context(|| {
+        format!(
+            "apt cannot work in {}: set BOOTRIG_CACHE to a plain path",
+            dir.display()
+        )
+    })?;
     let mut text = String::new();
-    for line in system.lines().filter(|l| ["Acquire::http", "Acquire::https", "Acquire::ftp", "Acquire::Force"].iter().any(|p| l.starts_with(p))) {
+    for line in system.lines().filter(|l| {
+        [
+            "Acquire::http",
+            "Acquire::https",
+            "Acquire::ftp",
+            "Acquire::Force",
+        ]
+        .iter()
+        .any(|p| l.starts_with(p))
+    }) {
         let _ = writeln!(text, "{line}");
     }
     let _ = write!(
@@ -235,8 +328,17 @@ fn choose(table: &str, package: &str, pinned: &str) -> Option<String> {
     if versions.contains(&pinned) {
         return Some(pinned.to_owned());
     }
-    let series = |version: &str| version.splitn(3, ['.', '-', '~', '+']).take(2).map(str::to_owned).collect::<Vec<_>>();
-    versions.into_iter().find(|v| series(v) == series(pinned)).map(str::to_owned)
+    let series = |version: &str| {
+        version
+            .splitn(3, ['.', '-', '~', '+'])
+            .take(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    versions
+        .into_iter()
+        .find(|v| series(v) == series(pinned))
+        .map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -260,16 +362,29 @@ linux-source-6.12 | 6.12.1-1 | http://x/debian bookworm/main amd64 Packages
 
     #[test]
     fn security_suites_are_on_their_own_archive() {
-        let mirrors = Mirrors { archive: vec!["http://a/debian".into()], security: vec!["http://s/debian-security".into()] };
-        let lines = source_lines(&["bookworm-security".into(), "bookworm".into()], "/k.gpg", &mirrors);
-        assert_eq!(lines, "deb [signed-by=/k.gpg] http://s/debian-security bookworm-security main\ndeb [signed-by=/k.gpg] http://a/debian bookworm main\n");
+        let mirrors = Mirrors {
+            archive: vec!["http://a/debian".into()],
+            security: vec!["http://s/debian-security".into()],
+        };
+        let lines = source_lines(
+            &["bookworm-security".into(), "bookworm".into()],
+            "/k.gpg",
+            &mirrors,
+        );
+        assert_eq!(
+            lines,
+            "deb [signed-by=/k.gpg] http://s/debian-security bookworm-security main\ndeb [signed-by=/k.gpg] http://a/debian bookworm main\n"
+        );
     }
 
     #[test]
     fn only_the_way_to_the_network_is_taken_from_the_system() {
         let system = "Acquire::http::Proxy \"http://proxy.example:3128\";\nAPT::Update::Post-Invoke:: \"touch /x\";\nAcquire::AllowInsecureRepositories \"1\";\n";
         let text = configuration(Path::new("/c/apt/p"), system).unwrap();
-        assert!(text.starts_with("Acquire::http::Proxy \"http://proxy.example:3128\";\nDir::Etc::main"), "{text}");
+        assert!(
+            text.starts_with("Acquire::http::Proxy \"http://proxy.example:3128\";\nDir::Etc::main"),
+            "{text}"
+        );
         assert!(!text.contains("Insecure") && !text.contains("Post-Invoke"));
         assert!(configuration(Path::new("/c\"/apt"), "").is_err());
     }

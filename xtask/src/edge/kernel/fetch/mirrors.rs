@@ -15,18 +15,28 @@ pub struct Mirrors {
 impl Mirrors {
     /// Debian's own.
     pub fn public() -> Self {
-        Self { archive: vec!["http://deb.debian.org/debian".into()], security: vec!["http://deb.debian.org/debian-security".into()] }
+        Self {
+            archive: vec!["http://deb.debian.org/debian".into()],
+            security: vec!["http://deb.debian.org/debian-security".into()],
+        }
     }
 
     /// Those in the apt configuration at `etc` (/etc/apt), Debian's own where it has none.
     pub fn configured(etc: &Path) -> Self {
         let mut found = Self::default();
         let mut files = vec![etc.join("sources.list")];
-        let mut parts: Vec<_> = fs::read_dir(etc.join("sources.list.d")).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        let mut parts: Vec<_> = fs::read_dir(etc.join("sources.list.d"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path())
+            .collect();
         parts.sort();
         files.append(&mut parts);
         for file in files {
-            let Ok(text) = fs::read_to_string(&file) else { continue };
+            let Ok(text) = fs::read_to_string(&file) else {
+                continue;
+            };
             match file.extension().and_then(|e| e.to_str()) {
                 Some("list") => one_line(&text).for_each(|u| found.add(u)),
                 Some("sources") => deb822(&text).iter().for_each(|u| found.add(u)),
@@ -68,9 +78,15 @@ impl Mirrors {
 fn one_line(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let line = line.split('#').next()?.trim();
-        let rest = line.strip_prefix("deb-src").or_else(|| line.strip_prefix("deb"))?;
+        let rest = line
+            .strip_prefix("deb-src")
+            .or_else(|| line.strip_prefix("deb"))?;
         let rest = rest.strip_prefix([' ', '\t'])?.trim_start();
-        let rest = if rest.starts_with('[') { rest.split_once(']')?.1 } else { rest };
+        let rest = if rest.starts_with('[') {
+            rest.split_once(']')?.1
+        } else {
+            rest
+        };
         rest.split_whitespace().next()
     })
 }
@@ -78,17 +94,33 @@ fn one_line(text: &str) -> impl Iterator<Item = &str> {
 /// URIs of the enabled stanzas of a deb822 file.
 fn deb822(text: &str) -> Vec<String> {
     let mut uris = Vec::new();
-    let text = text.lines().filter(|l| !l.starts_with('#')).map(|l| if l.trim().is_empty() { "" } else { l }).collect::<Vec<_>>().join("\n");
+    let text = text
+        .lines()
+        .filter(|l| !l.starts_with('#'))
+        .map(|l| if l.trim().is_empty() { "" } else { l })
+        .collect::<Vec<_>>()
+        .join("\n");
     for stanza in text.split("\n\n") {
         let mut fields: Vec<(String, String)> = Vec::new();
         for line in stanza.lines() {
-            match (line.starts_with([' ', '\t']), line.split_once(':'), fields.last_mut()) {
+            match (
+                line.starts_with([' ', '\t']),
+                line.split_once(':'),
+                fields.last_mut(),
+            ) {
                 (true, _, Some(last)) => last.1 += line,
-                (false, Some((name, value)), _) => fields.push((name.trim().to_ascii_lowercase(), value.to_owned())),
+                (false, Some((name, value)), _) => {
+                    fields.push((name.trim().to_ascii_lowercase(), value.to_owned()))
+                }
                 _ => {}
             }
         }
-        let get = |name: &str| fields.iter().find(|f| f.0 == name).map_or("", |f| f.1.trim());
+        let get = |name: &str| {
+            fields
+                .iter()
+                .find(|f| f.0 == name)
+                .map_or("", |f| f.1.trim())
+        };
         if !["no", "false", "off", "0"].contains(&get("enabled").to_ascii_lowercase().as_str()) {
             uris.extend(get("uris").split_whitespace().map(str::to_owned));
         }
@@ -112,29 +144,51 @@ mod tests {
     #[test]
     fn both_formats_are_read() {
         let got = configured(&[
-            ("sources.list", "# deb http://old.example/debian x main\ndeb [arch=amd64 signed-by=/k] http://one.example/debian/ bookworm main # x\ndeb cdrom:[Debian]/ x main\n"),
+            (
+                "sources.list",
+                "# deb http://old.example/debian x main\ndeb [arch=amd64 signed-by=/k] http://one.example/debian/ bookworm main # x\ndeb cdrom:[Debian]/ x main\n",
+            ),
             (
                 "sources.list.d/debian.sources",
                 "Types: deb\n# a comment\nURIs: http://two.example/debian\n  http://three.example/debian\nSuites: bookworm\n\nTypes: deb\nURIs: https://two.example/debian-security\n\n\
                  Enabled: no\nURIs: http://off.example/debian\n",
             ),
-            ("sources.list.d/other.list", "deb https://vendor.example/apt stable main\n"),
-            ("sources.list.d/debian.sources.bak", "URIs: http://bak.example/debian\n"),
+            (
+                "sources.list.d/other.list",
+                "deb https://vendor.example/apt stable main\n",
+            ),
+            (
+                "sources.list.d/debian.sources.bak",
+                "URIs: http://bak.example/debian\n",
+            ),
         ]);
-        assert_eq!(got.archive, ["http://one.example/debian", "http://two.example/debian", "http://three.example/debian"]);
+        assert_eq!(
+            got.archive,
+            [
+                "http://one.example/debian",
+                "http://two.example/debian",
+                "http://three.example/debian"
+            ]
+        );
         assert_eq!(got.security, ["https://two.example/debian-security"]);
     }
 
     #[test]
     fn another_distribution_gets_debians_own() {
         let ubuntu = "Types: deb\nURIs: http://archive.example/ubuntu/\nSuites: noble\n";
-        assert_eq!(configured(&[("sources.list.d/ubuntu.sources", ubuntu)]), Mirrors::public());
+        assert_eq!(
+            configured(&[("sources.list.d/ubuntu.sources", ubuntu)]),
+            Mirrors::public()
+        );
         assert_eq!(configured(&[]), Mirrors::public());
     }
 
     #[test]
     fn cloud_images_name_a_file() {
-        let got = configured(&[("sources.list", "deb mirror+file:/etc/apt/mirrors/debian.list trixie main\n")]);
+        let got = configured(&[(
+            "sources.list",
+            "deb mirror+file:/etc/apt/mirrors/debian.list trixie main\n",
+        )]);
         assert_eq!(got.archive, ["mirror+file:/etc/apt/mirrors/debian.list"]);
     }
 }

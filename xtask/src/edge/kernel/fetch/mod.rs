@@ -44,7 +44,18 @@ impl Identity {
     /// Name of its entry: readable, and unique by its hash.
     fn key(&self) -> String {
         let hash = blake3::hash(self.text.as_bytes()).to_hex();
-        let readable: String = self.text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).take(60).collect();
+        let readable: String = self
+            .text
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '.' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .take(60)
+            .collect();
         format!("{readable}_{}", &hash[..16])
     }
 }
@@ -53,7 +64,9 @@ impl Identity {
 /// a far repository do).
 pub fn identify(cache: &Cache, source: &Source, say: &dyn Fn(&str)) -> Result<Identity> {
     let text = match &source.origin {
-        Origin::Debian { package, version, .. } => apt::identity(package, &apt::in_force(cache, package, version, say)?),
+        Origin::Debian {
+            package, version, ..
+        } => apt::identity(package, &apt::in_force(cache, package, version, say)?),
         Origin::Tarball { sha256, .. } => format!("tarball sha256:{sha256}"),
         Origin::Tree(path) => return tree::identify(cache, path, say),
         Origin::Git { from, reference } => git::identity(cache, from, reference, say)?,
@@ -68,21 +81,47 @@ pub fn present(cache: &Cache, identity: &Identity) -> bool {
 
 /// The entry that holds the tree, fetched if need be. It is another than `identity` when a
 /// Debian archive no longer has the pinned version.
-pub fn provide(cache: &Cache, source: &Source, identity: &Identity, say: &dyn Fn(&str)) -> Result<(Identity, PathBuf)> {
+pub fn provide(
+    cache: &Cache,
+    source: &Source,
+    identity: &Identity,
+    say: &dyn Fn(&str),
+) -> Result<(Identity, PathBuf)> {
     let key = identity.key();
-    let lock = cache.lock(KIND, &key, &format!("the source of kernel {}", source.name), say)?;
+    let lock = cache.lock(
+        KIND,
+        &key,
+        &format!("the source of kernel {}", source.name),
+        say,
+    )?;
     if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
         return Ok((identity.clone(), dir));
     }
-    cache.require_space(NEED, &format!("fetching the source of kernel {}", source.name))?;
+    cache.require_space(
+        NEED,
+        &format!("fetching the source of kernel {}", source.name),
+    )?;
     let staged = cache.stage(&lock)?;
-    let context = || format!("fetching the source of kernel {} ({})", source.name, identity.text);
-    match fetch(cache, source, identity, &staged, say).map_err(|e| cache.explain(e)).with_context(context)? {
+    let context = || {
+        format!(
+            "fetching the source of kernel {} ({})",
+            source.name, identity.text
+        )
+    };
+    match fetch(cache, source, identity, &staged, say)
+        .map_err(|e| cache.explain(e))
+        .with_context(context)?
+    {
         None => Ok((identity.clone(), store(cache, &lock, staged)?)),
         Some(other) => {
             // The other version may be there already, or be in the making by another run.
             let key = other.key();
-            let lock = cache.lock(KIND, &key, &format!("the source of kernel {}", source.name), say)?;
+            let lock = cache.lock(
+                KIND,
+                &key,
+                &format!("the source of kernel {}", source.name),
+                say,
+            )?;
             if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
                 return Ok((other, dir));
             }
@@ -102,16 +141,44 @@ fn store(cache: &Cache, lock: &Lock, staged: Staged) -> Result<PathBuf> {
 }
 
 /// Puts the tree into `staged`/tree; the identity if it is not the one asked for.
-fn fetch(cache: &Cache, source: &Source, identity: &Identity, staged: &Staged, say: &dyn Fn(&str)) -> Result<Option<Identity>> {
+fn fetch(
+    cache: &Cache,
+    source: &Source,
+    identity: &Identity,
+    staged: &Staged,
+    say: &dyn Fn(&str),
+) -> Result<Option<Identity>> {
     match &source.origin {
-        Origin::Debian { package, version, suites } => {
-            let got = apt::fetch(cache, &apt::Wanted { package, version, suites }, staged.dir(), say)?;
-            let got = Identity { text: apt::identity(package, &got) };
+        Origin::Debian {
+            package,
+            version,
+            suites,
+        } => {
+            let got = apt::fetch(
+                cache,
+                &apt::Wanted {
+                    package,
+                    version,
+                    suites,
+                },
+                staged.dir(),
+                say,
+            )?;
+            let got = Identity {
+                text: apt::identity(package, &got),
+            };
             Ok((got != *identity).then_some(got))
         }
-        Origin::Tarball { from, sha256 } => tarball::fetch(cache, from, sha256, staged.dir(), say).map(|()| None),
-        Origin::Tree(path) => bail!("the copy of {} was removed from the cache meanwhile: run the command again", path.display()),
-        Origin::Git { from, .. } => git::fetch(cache, from, identity, staged.dir(), say).map(|()| None),
+        Origin::Tarball { from, sha256 } => {
+            tarball::fetch(cache, from, sha256, staged.dir(), say).map(|()| None)
+        }
+        Origin::Tree(path) => bail!(
+            "the copy of {} was removed from the cache meanwhile: run the command again",
+            path.display()
+        ),
+        Origin::Git { from, .. } => {
+            git::fetch(cache, from, identity, staged.dir(), say).map(|()| None)
+        }
     }
 }
 
@@ -120,9 +187,20 @@ fn fetch(cache: &Cache, source: &Source, identity: &Identity, staged: &Staged, s
 fn unpack(archive: &Path, to: &Path, strip: u8, log: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     let mut tar = tool("tar");
-    tar.args(["--extract", "--no-same-owner", "--no-same-permissions", "--touch"]).arg(format!("--strip-components={strip}"));
+    tar.args([
+        "--extract",
+        "--no-same-owner",
+        "--no-same-permissions",
+        "--touch",
+    ])
+    .arg(format!("--strip-components={strip}"));
     tar.arg("--file").arg(archive).arg("--directory").arg(to);
-    run(&format!("unpacking {}", archive.display()), tar, log, UNPACK_LIMIT)
+    run(
+        &format!("unpacking {}", archive.display()),
+        tar,
+        log,
+        UNPACK_LIMIT,
+    )
 }
 
 fn run(what: &str, command: Command, log: &Path, limit: Duration) -> Result<()> {

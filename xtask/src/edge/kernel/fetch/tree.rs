@@ -30,12 +30,18 @@ const SEEN: &str = "seen";
 
 pub fn identify(cache: &Cache, path: &Path, say: &dyn Fn(&str)) -> Result<Identity> {
     if !path.join("Kconfig").is_file() {
-        return Err(Fault::usage(format!("{} is no kernel tree: it has no Kconfig", path.display())).into());
+        return Err(Fault::usage(format!(
+            "{} is no kernel tree: it has no Kconfig",
+            path.display()
+        ))
+        .into());
     }
     let state = state(path)?;
     let key = &state[..32];
     if let Some(dir) = cache.get(SEEN, key, Check::Full, say)? {
-        let identity = Identity { text: fs::read_to_string(dir.join("identity"))? };
+        let identity = Identity {
+            text: fs::read_to_string(dir.join("identity"))?,
+        };
         // A memory of a copy that was pruned is worth nothing: only a new copy can tell.
         if super::present(cache, &identity) {
             return Ok(identity);
@@ -53,20 +59,42 @@ pub fn identify(cache: &Cache, path: &Path, say: &dyn Fn(&str)) -> Result<Identi
 fn snapshot(cache: &Cache, path: &Path, before: &str, say: &dyn Fn(&str)) -> Result<Identity> {
     cache.require_space(NEED, &format!("copying {}", path.display()))?;
     say(&format!("copying {}", path.display()));
-    let lock = cache.lock(KIND, &format!("copy_{}", &before[..32]), &format!("a copy of {}", path.display()), say)?;
+    let lock = cache.lock(
+        KIND,
+        &format!("copy_{}", &before[..32]),
+        &format!("a copy of {}", path.display()),
+        say,
+    )?;
     let staged = cache.stage(&lock)?;
     let tree = staged.dir().join("tree");
-    copy::tree(path, &tree, &|p| if p == Path::new(".git") { How::Skip } else { How::Fresh }).map_err(|e| cache.explain(e))?;
+    copy::tree(path, &tree, &|p| {
+        if p == Path::new(".git") {
+            How::Skip
+        } else {
+            How::Fresh
+        }
+    })
+    .map_err(|e| cache.explain(e))?;
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         // It was built in place; a build elsewhere wants it clean.
         let mut clean = tool("make");
         clean.arg("-C").arg(&tree).args(["ARCH=x86", "mrproper"]);
-        run("cleaning the copy", clean, &cache.log("clean-tree")?, CLEAN_LIMIT)?;
+        run(
+            "cleaning the copy",
+            clean,
+            &cache.log("clean-tree")?,
+            CLEAN_LIMIT,
+        )?;
     }
     if state(path)? != before {
-        bail!("{} changed while it was copied: run the command again", path.display());
+        bail!(
+            "{} changed while it was copied: run the command again",
+            path.display()
+        );
     }
-    let identity = Identity { text: format!("tree {}", manifest::identity(staged.dir())?) };
+    let identity = Identity {
+        text: format!("tree {}", manifest::identity(staged.dir())?),
+    };
     let key = identity.key();
     let lock = cache.lock(KIND, &key, &format!("a copy of {}", path.display()), say)?;
     if cache.get(KIND, &key, Check::Presence, say)?.is_none() {
@@ -84,7 +112,9 @@ fn state(path: &Path) -> Result<String> {
             return Err(process::Stopped.into());
         }
         let dir = root.join(at);
-        let mut entries = fs::read_dir(&dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>).with_context(|| format!("listing {}", dir.display()))?;
+        let mut entries = fs::read_dir(&dir)
+            .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
+            .with_context(|| format!("listing {}", dir.display()))?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let path = at.join(entry.file_name());
@@ -97,7 +127,15 @@ fn state(path: &Path) -> Result<String> {
                 continue;
             }
             hash.update(path.as_os_str().as_bytes());
-            for number in [meta.len(), meta.ino(), u64::from(meta.mode()), meta.mtime() as u64, meta.mtime_nsec() as u64, meta.ctime() as u64, meta.ctime_nsec() as u64] {
+            for number in [
+                meta.len(),
+                meta.ino(),
+                u64::from(meta.mode()),
+                meta.mtime() as u64,
+                meta.mtime_nsec() as u64,
+                meta.ctime() as u64,
+                meta.ctime_nsec() as u64,
+            ] {
                 hash.update(&number.to_le_bytes());
             }
         }
