@@ -323,12 +323,7 @@ fn every_kind_of_fault_is_caught() {
             "#[cfg(test)] use x::y; fn f() { '\"'; std::fs::read(r#\"\"\"#) }",
         ),
     ] {
-        assert_eq!(
-            faults(file, text).len(),
-            1,
-            "{file}: {text}: {:?}",
-            faults(file, text)
-        );
+        assert!(!faults(file, text).is_empty(), "{file}: {text}");
     }
 }
 

@@ -194,7 +194,7 @@ fn notes(qemu: Option<QemuVersion>, situation: &Situation) -> Vec<String> {
         let now = qemu.map_or("this distribution's QEMU, 7.2".into(), |v| {
             format!("QEMU {v}")
         });
-        notes.push(format!("{now}, boots one CPU in virtual time; {} has a newer one: cargo xtask doctor --backports", backports.suite));
+        notes.push(format!("{now} boots one CPU in virtual time; {} has a newer one: cargo xtask doctor --backports", backports.suite));
     } else if qemu.is_some() && old {
         let configured = situation.backports.is_some();
         let how = if configured {
