@@ -24,7 +24,12 @@ pub trait Sink {
     ///
     /// # Errors
     /// What could not be stored; measuring stops.
-    fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> anyhow::Result<()>;
+    fn finished(
+        &mut self,
+        trial: &Trial,
+        raw: &RawBoot,
+        result: &TrialResult,
+    ) -> anyhow::Result<()>;
 }
 
 /// How to measure.
@@ -71,7 +76,12 @@ impl Message<'_> {
 ///
 /// # Errors
 /// Only what `sink` returned.
-pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &mut dyn Sink) -> anyhow::Result<Ended> {
+pub fn measure(
+    plan: &[Trial],
+    machine: &dyn Machine,
+    options: Options,
+    sink: &mut dyn Sink,
+) -> anyhow::Result<Ended> {
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let (send, receive) = mpsc::channel();
@@ -82,7 +92,9 @@ pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &m
             let (next, stop) = (&next, &stop);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let Some(trial) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    let Some(trial) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                        break;
+                    };
                     let _ = send.send(Message::Started(trial));
                     let message = match boot_until_known(trial, machine, options.retries) {
                         Ok((raw, result)) => Message::Finished(trial, raw, Box::new(result)),
@@ -109,7 +121,10 @@ pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &m
                         stop.store(true, Ordering::Relaxed);
                         return Err(error);
                     }
-                    if result.outcome != Outcome::Completed && !options.keep_going && ended == Ended::Complete {
+                    if result.outcome != Outcome::Completed
+                        && !options.keep_going
+                        && ended == Ended::Complete
+                    {
                         ended = Ended::GaveUp;
                     }
                 }
@@ -119,7 +134,11 @@ pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &m
     })
 }
 
-fn boot_until_known(trial: &Trial, machine: &dyn Machine, retries: u32) -> Result<(RawBoot, TrialResult), Interrupted> {
+fn boot_until_known(
+    trial: &Trial,
+    machine: &dyn Machine,
+    retries: u32,
+) -> Result<(RawBoot, TrialResult), Interrupted> {
     let mut left = retries;
     loop {
         let raw = machine.boot(trial)?;
