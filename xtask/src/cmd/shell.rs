@@ -81,7 +81,7 @@ fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
         clock: Some(args.clock),
         repeats: Some(1),
     };
-    let mut trials = plan(&[scenario.clone()], overrides);
+    let mut trials = plan(std::slice::from_ref(&scenario), overrides);
     let at = match &args.variant {
         None => 0,
         Some(name) => trials
