@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use std::{
     cell::RefCell,
+    io::ErrorKind,
     os::unix::fs::symlink,
     sync::atomic::{AtomicUsize, Ordering},
 };
