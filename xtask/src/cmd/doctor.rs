@@ -2,7 +2,11 @@
 //! `cargo xtask doctor`: what this machine has, what it lacks and what mends that, and how
 //! a bench would run on it.
 
-use std::{fs::File, io::ErrorKind, path::PathBuf};
+use std::{
+    fs::File,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -19,7 +23,8 @@ use crate::{
             packages::{self, Situation, Step},
             resources::{Resources, free_space},
         },
-        process::which,
+        process::{Stopped, which},
+        qemu::{self, Accelerator},
     },
 };
 
@@ -149,7 +154,7 @@ fn diagnose() -> Result<Diagnosis> {
         commands: packages::plan(&missing, &situation),
         clocks: Clocks {
             r#virtual: virtual_clock(qemu),
-            wall: wall_clock(),
+            wall: wall_clock(&cache)?,
         },
         cache: Space { path: cache, free },
         memory_available,
@@ -173,14 +178,33 @@ fn virtual_clock(qemu: Option<QemuVersion>) -> String {
 }
 
 /// A `/dev/kvm` that opens proves nothing, and what proves something is a boot, for which
-/// there may be no kernel yet. So this only says what the first bench will do.
-fn wall_clock() -> String {
-    match File::options().read(true).write(true).open("/dev/kvm") {
-        Ok(_) => "KVM if a probe boot shows that it works here, else multi-threaded TCG; the first bench by the wall clock finds out".into(),
-        Err(e) if e.kind() == ErrorKind::NotFound => "multi-threaded TCG, because there is no /dev/kvm".into(),
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => "multi-threaded TCG, because /dev/kvm may not be opened (is the user in group kvm?)".into(),
-        Err(e) => format!("multi-threaded TCG, because /dev/kvm does not open: {e}"),
+/// there may be no kernel yet. So without the answer of an earlier probe this only says
+/// what the first bench will do.
+fn wall_clock(cache: &Path) -> Result<String> {
+    if which("qemu-system-x86_64").is_none() {
+        return Ok("not without QEMU".into());
     }
+    let tcg = |why: String| format!("multi-threaded TCG, because {why}");
+    match File::options().read(true).write(true).open("/dev/kvm") {
+        Ok(_) => {}
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(tcg("there is no /dev/kvm".into())),
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+            return Ok(tcg(
+                "/dev/kvm may not be opened (is the user in group kvm?)".into(),
+            ));
+        }
+        Err(e) => return Ok(tcg(format!("/dev/kvm does not open: {e}"))),
+    }
+    let qemu = match qemu::find(None) {
+        Ok(qemu) => qemu,
+        Err(error) if error.is::<Stopped>() => return Err(error),
+        Err(error) => return Ok(format!("not with this QEMU: {error:#}")),
+    };
+    Ok(match qemu::remembered(&qemu, &cache.join("probe")) {
+        Some(Accelerator::Kvm) => "KVM, because a probe boot showed that it works here".into(),
+        Some(Accelerator::Tcg { why }) => tcg(why),
+        None => "KVM if a probe boot shows that it works here, else multi-threaded TCG; the first bench by the wall clock finds out".into(),
+    })
 }
 
 fn notes(qemu: Option<QemuVersion>, situation: &Situation) -> Vec<String> {
@@ -272,6 +296,14 @@ mod tests {
         assert!(text(Some(QemuVersion(10, 0, 2))).contains("any number"));
         assert!(text(Some(QemuVersion(6, 2, 0))).contains("too old"));
         assert!(text(None).contains("not without"));
+    }
+
+    #[test]
+    fn the_edges_agree_on_versions() {
+        // Edges do not import one another, so each has its own.
+        let (oldest, many) = (qemu::Version::OLDEST, qemu::Version::SMP_ICOUNT);
+        assert_eq!(QemuVersion::OLDEST.to_string(), oldest.to_string());
+        assert_eq!(QemuVersion::MANY_CPUS.to_string(), many.to_string());
     }
 
     #[test]

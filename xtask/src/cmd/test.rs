@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    core::fault::Exit,
+    core::fault::{Exit, Fault},
     edge::{
         host::{self, Wishes},
         process::{self, Stopped},
@@ -88,6 +88,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         session.boots(filter)?;
     }
     let Totals { passed, failed } = session.totals;
+    if let Some(filter) = filter.filter(|_| passed + failed == 0) {
+        return Err(Fault::usage(format!("no test has `{filter}` in its name")).into());
+    }
     println!("{passed} passed, {failed} failed");
     Ok(if failed == 0 {
         Exit::Done

@@ -17,5 +17,5 @@ pub use command::{
 };
 pub use find::{Qemu, Version, find};
 pub use limits::Limits;
-pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz};
+pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz, remembered};
 pub use run::boot;

@@ -74,6 +74,21 @@ pub fn choose(
     .choose(choice)
 }
 
+/// What a probe made since the host booted found out, with whatever kernel, if `memory`
+/// holds it. Boots nothing.
+pub fn remembered(qemu: &Qemu, memory: &Path) -> Option<Accelerator> {
+    let answer = fs::read(memory.join("accelerator.json")).ok()?;
+    let answer: Answer = serde_json::from_slice(&answer).ok()?;
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let program = qemu.program.display();
+    let same = format!("{} {program} {} ", boot.trim(), qemu.banner);
+    let accelerator = match answer.fault {
+        None => Accelerator::Kvm,
+        Some(why) => Accelerator::Tcg { why },
+    };
+    answer.identity.starts_with(&same).then_some(accelerator)
+}
+
 /// The question, with everything that its answer depends on.
 pub struct Probe<'a> {
     /// `/dev/kvm`.
