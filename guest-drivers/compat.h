@@ -7,7 +7,12 @@
 #define BOOTRIG_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/slab.h>
 #include <linux/syscore_ops.h>
+
+#ifndef kzalloc_obj
+#define kzalloc_obj(object) kzalloc(sizeof(object), GFP_KERNEL)
+#endif
 
 #ifndef HAVE_HRTIMER_SETUP
 static inline void hrtimer_setup_on_stack(struct hrtimer *timer,

@@ -16,6 +16,7 @@
 #include <linux/time64.h>
 #include <linux/xarray.h>
 
+#include "compat.h"
 #include "dummy_pci.h"
 
 #define MAX_PROFILE	4095U
@@ -99,16 +100,26 @@ static bool take_lock(const char **at, unsigned int *lock)
 	return true;
 }
 
+/* Lower case, as lspci prints. */
+static int hex_digit(char c)
+{
+	if (isdigit(c))
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return -1;
+}
+
 /* "SS.F": two hexadecimal digits of the slot, one of the function. */
 static bool take_level(const char **at, u64 *level)
 {
-	int high = hex_to_bin((*at)[0]);
-	int low = high < 0 ? -1 : hex_to_bin((*at)[1]);
+	int high = hex_digit((*at)[0]);
+	int low = high < 0 ? -1 : hex_digit((*at)[1]);
 	int function;
 
 	if (low < 0 || (*at)[2] != '.')
 		return false;
-	function = hex_to_bin((*at)[3]);
+	function = hex_digit((*at)[3]);
 	if (high > 1 || function < 0 || function > 7)
 		return false;
 	*level = LEVEL_SET | PCI_DEVFN(high << 4 | low, function);
@@ -147,13 +158,13 @@ static int profile_set(const char *val, const struct kernel_param *kp)
 
 	if (!take_number(&at, MAX_PROFILE, &number) || !take_char(&at, ':'))
 		return refuse(kp, val, "must begin with a number up to 4095 and a colon");
-	profile = kzalloc(sizeof(*profile), GFP_KERNEL);
+	profile = kzalloc_obj(*profile);
 	if (!profile)
 		return -ENOMEM;
 	ret = -EINVAL;
 	for (op = 0; op < DUMMY_OPS; op++) {
 		if (!take_steps(&at, profile->steps[op]) || !take_char(&at, ':')) {
-			refuse(kp, val, "a callback is - or up to 16 of sN wN pN/N bN, joined by +");
+			refuse(kp, val, "a callback is - or up to 16 of sN wN pN/N bN with +");
 			goto free;
 		}
 	}
@@ -191,7 +202,7 @@ static int device_set(const char *val, const struct kernel_param *kp)
 	if (!profile)
 		return refuse(kp, val, "no profile of this number comes before it");
 
-	device = kzalloc(sizeof(*device), GFP_KERNEL);
+	device = kzalloc_obj(*device);
 	if (!device)
 		return -ENOMEM;
 	device->number = number;
