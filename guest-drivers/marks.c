@@ -19,6 +19,7 @@
 #include <linux/io.h>
 #include <linux/ktime.h>
 #include <linux/limits.h>
+#include <linux/mc146818rtc.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/reboot.h>
@@ -301,6 +302,27 @@ static struct notifier_block last_notifier = {
 	.priority = INT_MIN,
 };
 
+/*
+ * Left ticking, these make QEMU's virtual clock depend on the host at the reset: between
+ * the CPU's stop and the reset the machine counts as idle, and whether its clock then
+ * skips to the next tick is a race between two threads of QEMU. Without a tick to come
+ * there is nothing to skip to. The kernel needs neither any more; the reset starts the
+ * timer, and the firmware the clock, again.
+ */
+static void stop_ticks(void)
+{
+	unsigned long flags;
+
+	/* Legacy timer: one-shot of a single count. */
+	outb(0x30, 0x43);
+	outb(1, 0x40);
+	outb(0, 0x40);
+	/* Battery-backed clock: hold its divider in reset. */
+	spin_lock_irqsave(&rtc_lock, flags);
+	CMOS_WRITE(RTC_DIV_RESET2, RTC_FREQ_SELECT);
+	spin_unlock_irqrestore(&rtc_lock, flags);
+}
+
 static void after_devices(void)
 {
 	unsigned int lost, count;
@@ -314,6 +336,7 @@ static void after_devices(void)
 		write_line("lost events=%u", lost);
 	write_mark(MARKS_DUMP_END, ktime_get_ns(), rdtsc_ordered());
 	write_line("end lines=%u", lines);
+	stop_ticks();
 }
 
 BOOTRIG_SYSCORE_SHUTDOWN(after_devices);

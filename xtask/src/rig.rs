@@ -35,9 +35,18 @@ use crate::{
 /// When this program was not started through cargo and the checkout it was built from is
 /// gone.
 pub fn checkout() -> Result<PathBuf> {
-    let manifest = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    let root = manifest.parent().map(Path::to_path_buf).filter(|r| r.join("scenarios").is_dir());
-    root.with_context(|| format!("{} is not in a checkout of bootrig; start this program as `cargo xtask`", manifest.display()))
+    let manifest = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let root = manifest
+        .parent()
+        .map(Path::to_path_buf)
+        .filter(|r| r.join("scenarios").is_dir());
+    root.with_context(|| {
+        format!(
+            "{} is not in a checkout of bootrig; start this program as `cargo xtask`",
+            manifest.display()
+        )
+    })
 }
 
 /// A kernel and the guest modules built against it.
@@ -61,7 +70,13 @@ pub type ReadyKernel = Option<(PathBuf, PathBuf)>;
 impl Artifacts {
     /// Builds, or takes from the cache, PID 1 and every kernel of `plan` with its modules.
     /// `ready` stands in for all kernels. `say` is given one line a step.
-    pub fn provide(root: &Path, cache: Cache, plan: &[Trial], ready: &ReadyKernel, say: &dyn Fn(&str)) -> Result<Self> {
+    pub fn provide(
+        root: &Path,
+        cache: Cache,
+        plan: &[Trial],
+        ready: &ReadyKernel,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
         let init = initramfs::init_binary(root, &cache, say)?;
         let mut kernels = BTreeMap::new();
         for trial in plan {
@@ -80,12 +95,18 @@ impl Artifacts {
             let modules = module::provide(root, &cache, &kernel.key, &kbuild, say)?;
             kernels.insert(spec.clone(), Booted { kernel, modules });
         }
-        Ok(Self { cache, init, kernels })
+        Ok(Self {
+            cache,
+            init,
+            kernels,
+        })
     }
 
     /// The kernel of `spec`, and its modules.
     pub fn kernel(&self, spec: &KernelSpec) -> Result<&Booted> {
-        self.kernels.get(spec).with_context(|| format!("kernel {spec:?} was not provided"))
+        self.kernels
+            .get(spec)
+            .with_context(|| format!("kernel {spec:?} was not provided"))
     }
 
     /// What run.yaml says about the kernels.
@@ -96,7 +117,12 @@ impl Artifacts {
             source: booted.kernel.source.clone(),
             release: booted.kernel.release.clone(),
             compiler: booted.kernel.compiler.clone(),
-            modules: booted.modules.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            modules: booted
+                .modules
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
         };
         self.kernels.iter().map(record).collect()
     }
@@ -104,11 +130,16 @@ impl Artifacts {
     /// Writes the initramfs of `trial` into the cache, named by its contents.
     fn initramfs(&self, trial: &Trial, layout: &Layout, finish: Finish) -> Result<PathBuf> {
         let booted = self.kernel(&trial.kernel)?;
-        let read = |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
+        let read =
+            |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
         let mut archive = initramfs::Archive::new();
         archive.file("init", 0o755, read(&self.init)?)?;
         for module in ["marks.ko", "dummy_pci.ko"] {
-            archive.file(&format!("bootrig/{module}"), 0o644, read(&booted.modules.join(module))?)?;
+            archive.file(
+                &format!("bootrig/{module}"),
+                0o644,
+                read(&booted.modules.join(module))?,
+            )?;
         }
         for (path, bytes) in program::files(trial, &layout.paths, finish) {
             archive.file(&path, 0o644, bytes)?;
@@ -148,7 +179,13 @@ impl Rig {
     /// # Errors
     /// Usage: a tree or a machine that cannot be. Infrastructure: QEMU is missing or too
     /// old, the disk is full.
-    pub fn new(artifacts: Artifacts, plan: &[Trial], accel: qemu::AccelChoice, finish: Finish, say: &dyn Fn(&str)) -> Result<Self> {
+    pub fn new(
+        artifacts: Artifacts,
+        plan: &[Trial],
+        accel: qemu::AccelChoice,
+        finish: Finish,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
         let mut ready = BTreeMap::new();
         for trial in plan {
             let scenario = &trial.scenario;
@@ -156,37 +193,79 @@ impl Rig {
                 .map_err(|e| Fault::usage(format!("scenario {}: {e}", scenario.name)))?;
             let kernel = artifacts.kernel(&trial.kernel)?.kernel.image.clone();
             let initrd = artifacts.initramfs(trial, &layout, finish)?;
-            ready.insert(trial.id.clone(), Ready { kernel, initrd, layout });
+            ready.insert(
+                trial.id.clone(),
+                Ready {
+                    kernel,
+                    initrd,
+                    layout,
+                },
+            );
         }
         let host = Self::host_for(&artifacts, plan, &ready, accel, say)?;
-        let rig = Self { artifacts, host, ready, scratch: process::scratch("bootrig-")?, boots: AtomicU64::new(0) };
+        let rig = Self {
+            artifacts,
+            host,
+            ready,
+            scratch: process::scratch("bootrig-")?,
+            boots: AtomicU64::new(0),
+        };
         let mut notes = BTreeSet::new();
         for trial in plan {
-            notes.extend(rig.command(trial, rig.scratch.path())?.notes.iter().map(ToString::to_string));
+            notes.extend(
+                rig.command(trial, rig.scratch.path())?
+                    .notes
+                    .iter()
+                    .map(ToString::to_string),
+            );
         }
         notes.iter().for_each(|note| say(&format!("note: {note}")));
         Ok(rig)
     }
 
-    fn host_for(artifacts: &Artifacts, plan: &[Trial], ready: &BTreeMap<String, Ready>, accel: qemu::AccelChoice, say: &dyn Fn(&str)) -> Result<qemu::Host> {
+    fn host_for(
+        artifacts: &Artifacts,
+        plan: &[Trial],
+        ready: &BTreeMap<String, Ready>,
+        accel: qemu::AccelChoice,
+        say: &dyn Fn(&str),
+    ) -> Result<qemu::Host> {
         let qemu = qemu::find(None)?;
         let wall = plan.iter().find(|t| t.clock == Clock::Wall);
         let (accelerator, tsc_khz) = match wall.and_then(|t| Some((t, ready.get(&t.id)?))) {
-            None => (qemu::Accelerator::Tcg { why: "virtual time counts instructions".into() }, None),
+            None => (
+                qemu::Accelerator::Tcg {
+                    why: "virtual time counts instructions".into(),
+                },
+                None,
+            ),
             Some((trial, ready)) => {
                 let key = artifacts.kernel(&trial.kernel)?.kernel.key.clone();
-                let image = qemu::ProbeImage { kernel: ready.kernel.clone(), initrd: ready.initrd.clone(), key };
-                let accelerator = qemu::choose(accel, &qemu, &image, &artifacts.cache.root().join("probe"))?;
+                let image = qemu::ProbeImage {
+                    kernel: ready.kernel.clone(),
+                    initrd: ready.initrd.clone(),
+                    key,
+                };
+                let accelerator =
+                    qemu::choose(accel, &qemu, &image, &artifacts.cache.root().join("probe"))?;
                 say(&format!("wall time runs on {accelerator}"));
                 (accelerator, qemu::host_tsc_khz())
             }
         };
-        Ok(qemu::Host { qemu, accelerator, tsc_khz })
+        Ok(qemu::Host {
+            qemu,
+            accelerator,
+            tsc_khz,
+        })
     }
 
     /// `trial` with its console on the terminal; with `gdb` it waits for a debugger, and
     /// the text says how to start one.
-    pub fn interactive(&self, trial: &Trial, gdb: bool) -> Result<(std::process::Command, Option<String>)> {
+    pub fn interactive(
+        &self,
+        trial: &Trial,
+        gdb: bool,
+    ) -> Result<(std::process::Command, Option<String>)> {
         let (files, layout) = self.files(trial, self.scratch.path())?;
         let line = qemu::interactive(&self.host, &files.without_qmp(), trial, layout)?;
         let mut command = line.to_command();
@@ -194,7 +273,12 @@ impl Rig {
             return Ok((command, None));
         }
         let socket = self.scratch.path().join("gdb");
-        let vmlinux = self.artifacts.kernel(&trial.kernel)?.kernel.kbuild.join("vmlinux");
+        let vmlinux = self
+            .artifacts
+            .kernel(&trial.kernel)?
+            .kernel
+            .kbuild
+            .join("vmlinux");
         command.args(qemu::gdb_args(&socket)?);
         Ok((command, Some(qemu::gdb_hint(&vmlinux, &socket))))
     }
@@ -206,8 +290,14 @@ impl Rig {
 
     /// The files and the layout that `trial` boots with, in `dir`.
     fn files(&self, trial: &Trial, dir: &Path) -> Result<(qemu::BootFiles, &Layout)> {
-        let ready = self.ready.get(&trial.id).with_context(|| format!("trial {} was not prepared", trial.id))?;
-        Ok((qemu::BootFiles::below(dir, &ready.kernel, &ready.initrd), &ready.layout))
+        let ready = self
+            .ready
+            .get(&trial.id)
+            .with_context(|| format!("trial {} was not prepared", trial.id))?;
+        Ok((
+            qemu::BootFiles::below(dir, &ready.kernel, &ready.initrd),
+            &ready.layout,
+        ))
     }
 
     fn command(&self, trial: &Trial, dir: &Path) -> Result<qemu::CommandLine> {
@@ -218,7 +308,12 @@ impl Rig {
     /// The command line of `trial`, to be run by hand: what the machine writes goes to
     /// `dry-run/<trial>/` in the cache.
     pub fn by_hand(&self, trial: &Trial) -> Result<String> {
-        let dir = self.artifacts.cache.root().join("dry-run").join(trial.id.replace('/', "."));
+        let dir = self
+            .artifacts
+            .cache
+            .root()
+            .join("dry-run")
+            .join(trial.id.replace('/', "."));
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
         let (files, layout) = self.files(trial, &dir)?;
         Ok(qemu::command(&self.host, &files.without_qmp(), trial, layout)?.to_string())
@@ -239,7 +334,10 @@ impl Rig {
     pub fn same_as(&self, header: &Header) -> Result<()> {
         let now = (self.machine(), self.artifacts.records());
         if (&now.0, &now.1) != (&header.machine, &header.kernels) {
-            let why = format!("run {} was begun with another QEMU, kernel or compiler; its numbers would not belong together: begin a new run", header.id);
+            let why = format!(
+                "run {} was begun with another QEMU, kernel or compiler; its numbers would not belong together: begin a new run",
+                header.id
+            );
             return Err(Fault::usage(why).into());
         }
         Ok(())
@@ -254,9 +352,18 @@ impl Machine for Rig {
         let booted = prepared.and_then(|()| {
             let (files, _) = self.files(trial, &dir)?;
             let command = self.command(trial, &dir)?;
-            Ok(qemu::boot(&command, &files, &qemu::Limits::within(trial.timeout())))
+            Ok(qemu::boot(
+                &command,
+                &files,
+                &qemu::Limits::within(trial.timeout()),
+            ))
         });
         let _ = fs::remove_dir_all(&dir);
-        booted.unwrap_or_else(|error| Ok(RawBoot { end: End::Machine(format!("{error:#}")), ..RawBoot::default() }))
+        booted.unwrap_or_else(|error| {
+            Ok(RawBoot {
+                end: End::Machine(format!("{error:#}")),
+                ..RawBoot::default()
+            })
+        })
     }
 }

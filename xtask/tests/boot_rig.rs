@@ -18,7 +18,11 @@ fn xtask(results: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(REAL);
     let tmp = results.join("tmp");
     fs::create_dir_all(&tmp).unwrap();
-    command.args(args).args(["--results", results.to_str().unwrap()]).env("TMPDIR", tmp).stdin(Stdio::null());
+    command
+        .args(args)
+        .args(["--results", results.to_str().unwrap()])
+        .env("TMPDIR", tmp)
+        .stdin(Stdio::null());
     command
 }
 
@@ -33,7 +37,9 @@ fn text(bytes: &[u8]) -> String {
 /// The only run in `results`, other than those in `known`.
 fn new_run(results: &Path, known: &[PathBuf]) -> PathBuf {
     let runs = fs::read_dir(results).unwrap().map(|e| e.unwrap().path());
-    let mut runs: Vec<_> = runs.filter(|p| p.join("run.yaml").exists() && !known.contains(p)).collect();
+    let mut runs: Vec<_> = runs
+        .filter(|p| p.join("run.yaml").exists() && !known.contains(p))
+        .collect();
     assert_eq!(runs.len(), 1, "{runs:?}");
     runs.pop().unwrap()
 }
@@ -44,7 +50,11 @@ fn nothing_left(results: &Path) {
     let marker = results.to_str().unwrap();
     for process in fs::read_dir("/proc").unwrap().flatten() {
         let command = fs::read(process.path().join("cmdline")).unwrap_or_default();
-        assert!(!text(&command).contains(marker), "a process is left: {}", text(&command));
+        assert!(
+            !text(&command).contains(marker),
+            "a process is left: {}",
+            text(&command)
+        );
     }
 }
 
@@ -80,21 +90,39 @@ fn default_suite_is_met_and_repeats_to_the_bit() {
     let dir = tempfile::tempdir().unwrap();
     let results = dir.path();
     let first = run(results, &["bench", "--jobs", "1", "--json"]);
-    assert_eq!(first.status.code(), Some(0), "{}\n{}", text(&first.stderr), text(&first.stdout));
+    assert_eq!(
+        first.status.code(),
+        Some(0),
+        "{}\n{}",
+        text(&first.stderr),
+        text(&first.stdout)
+    );
     let summary: Summary = serde_json::from_slice(&first.stdout).unwrap();
-    assert!(summary.scenarios[0].variants.iter().all(|v| v.oracle.checked > 50 && v.oracle.violations.is_empty()));
+    assert!(
+        summary.scenarios[0]
+            .variants
+            .iter()
+            .all(|v| v.oracle.checked > 50 && v.oracle.violations.is_empty())
+    );
     let one = new_run(results, &[]);
     let second = run(results, &["bench", "--jobs", "2"]);
     assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
     let two = new_run(results, std::slice::from_ref(&one));
-    assert_eq!(fs::read(one.join("samples.csv")).unwrap(), fs::read(two.join("samples.csv")).unwrap());
+    assert_eq!(
+        fs::read(one.join("samples.csv")).unwrap(),
+        fs::read(two.join("samples.csv")).unwrap()
+    );
 
     // Against the committed baseline: identical, or made of other parts and said so.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let copied = results.join("baselines/shutdown-2018");
     fs::create_dir_all(&copied).unwrap();
     for file in ["baseline.yaml", "samples.csv"] {
-        fs::copy(root.join("results/baselines/shutdown-2018").join(file), copied.join(file)).unwrap();
+        fs::copy(
+            root.join("results/baselines/shutdown-2018").join(file),
+            copied.join(file),
+        )
+        .unwrap();
     }
     let id = one.file_name().unwrap().to_str().unwrap();
     let check = run(results, &["baseline", "check", id]);
@@ -105,13 +133,29 @@ fn default_suite_is_met_and_repeats_to_the_bit() {
         other => panic!("{other:?}: {said}{}", text(&check.stderr)),
     }
     // A baseline of this run is identical to it; an edited one is refused by checksum.
-    assert_eq!(run(results, &["baseline", "save", id]).status.code(), Some(0));
-    assert_eq!(run(results, &["baseline", "check", id]).status.code(), Some(0));
+    assert_eq!(
+        run(results, &["baseline", "save", id]).status.code(),
+        Some(0)
+    );
+    assert_eq!(
+        run(results, &["baseline", "check", id]).status.code(),
+        Some(0)
+    );
     let path = copied.join("samples.csv");
-    fs::write(&path, fs::read_to_string(&path).unwrap().replacen(",ns,1", ",ns,2", 1)).unwrap();
+    fs::write(
+        &path,
+        fs::read_to_string(&path)
+            .unwrap()
+            .replacen(",ns,1", ",ns,2", 1),
+    )
+    .unwrap();
     let refused = run(results, &["baseline", "check", id]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("checksum"), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("checksum"),
+        "{}",
+        text(&refused.stderr)
+    );
     nothing_left(results);
 }
 
@@ -126,8 +170,16 @@ fn dry_run_commands_run_by_hand() {
     let printed = text(&out.stdout);
     let commands: Vec<_> = printed.lines().filter(|l| !l.starts_with('#')).collect();
     assert_eq!(commands.len(), 1);
-    let status = Command::new("sh").args(["-c", commands[0]]).stdout(Stdio::null()).status().unwrap();
-    assert_eq!(status.code(), Some(33), "the guest ends the machine by itself");
+    let status = Command::new("sh")
+        .args(["-c", commands[0]])
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(
+        status.code(),
+        Some(33),
+        "the guest ends the machine by itself"
+    );
 }
 
 /// A guest that fails is an outcome with its reason, and exit code 4.
@@ -135,7 +187,10 @@ fn dry_run_commands_run_by_hand() {
 #[ignore = "real boot"]
 fn guests_that_fail_are_named() {
     let dir = tempfile::tempdir().unwrap();
-    let panic = SMALL.replace("stock: {order: serial}", "stock: {order: serial, cmdline: [mem=20M]}");
+    let panic = SMALL.replace(
+        "stock: {order: serial}",
+        "stock: {order: serial, cmdline: [mem=20M]}",
+    );
     let hang = SMALL
         .replace("timeout: 60 s", "timeout: 12 s\nprofiles:\n  forever: {id: \"1b36:0011\", about: spins, source: none, shutdown: [{busy: 1 h}]}")
         .replace("{name: nic, profile: misc-10ms, count: 3}", "{name: nic, profile: forever}");
@@ -145,7 +200,11 @@ fn guests_that_fail_are_named() {
         assert_eq!(out.status.code(), Some(4), "{name}: {}", text(&out.stderr));
         let summary: Summary = serde_json::from_slice(&out.stdout).unwrap();
         let variant = &summary.scenarios[0].variants[0];
-        assert!(variant.outcome.starts_with(want), "{name}: {}", variant.outcome);
+        assert!(
+            variant.outcome.starts_with(want),
+            "{name}: {}",
+            variant.outcome
+        );
         assert!(variant.metrics.is_empty(), "a failure is never a number");
     }
     nothing_left(dir.path());
@@ -154,13 +213,22 @@ fn guests_that_fail_are_named() {
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(120), "waited in vain for {what}");
+        assert!(
+            start.elapsed() < Duration::from_secs(120),
+            "waited in vain for {what}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 fn signal(child: &Child, signal: &str) {
-    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 /// Stopped in the middle of its boots, a run leaves nothing running, says how to go on,
@@ -177,14 +245,33 @@ fn stopped_runs_resume_to_the_same_samples() {
     for how in ["-INT", "-TERM", "-KILL"] {
         let results = &dir.path().join(how.trim_start_matches('-'));
         fs::create_dir(results).unwrap();
-        let mut bench = xtask(results, &["bench", "--repeats", "6", "--jobs", "1", &file]).stderr(Stdio::null()).spawn().unwrap();
-        let trials = || fs::read_dir(results).unwrap().flatten().filter_map(|e| fs::read_dir(e.path().join("trials")).ok()).flatten().count();
+        let mut bench = xtask(results, &["bench", "--repeats", "6", "--jobs", "1", &file])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let trials = || {
+            fs::read_dir(results)
+                .unwrap()
+                .flatten()
+                .filter_map(|e| fs::read_dir(e.path().join("trials")).ok())
+                .flatten()
+                .count()
+        };
         wait_for("two finished boots", || trials() >= 2);
         signal(&bench, how);
         let status = bench.wait().unwrap();
-        assert!(if how == "-KILL" { status.code().is_none() } else { status.code() == Some(130) }, "{how}: {status}");
+        assert!(
+            if how == "-KILL" {
+                status.code().is_none()
+            } else {
+                status.code() == Some(130)
+            },
+            "{how}: {status}"
+        );
         // The guardian may need a moment after a SIGKILL.
-        wait_for("the end of all children", || fs::read_dir(results.join("tmp")).unwrap().next().is_none());
+        wait_for("the end of all children", || {
+            fs::read_dir(results.join("tmp")).unwrap().next().is_none()
+        });
         nothing_left(results);
         let stopped = new_run(results, &[]);
         let before = trials();
@@ -192,7 +279,10 @@ fn stopped_runs_resume_to_the_same_samples() {
         let id = stopped.file_name().unwrap().to_str().unwrap();
         let again = run(results, &["bench", "--resume", id]);
         assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
-        assert_eq!(fs::read(stopped.join("samples.csv")).unwrap(), fs::read(whole.join("samples.csv")).unwrap());
+        assert_eq!(
+            fs::read(stopped.join("samples.csv")).unwrap(),
+            fs::read(whole.join("samples.csv")).unwrap()
+        );
     }
 }
 
@@ -202,13 +292,24 @@ fn stopped_runs_resume_to_the_same_samples() {
 fn two_runs_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let file = scenario(dir.path(), "small", SMALL);
-    let start = || xtask(dir.path(), &["bench", &file]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = || {
+        xtask(dir.path(), &["bench", &file])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
     let (a, b) = (start(), start());
     for child in [a, b] {
         let out = child.wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     }
-    let runs: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.path().join("samples.csv")).filter(|p| p.exists()).collect();
+    let runs: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .flatten()
+        .map(|e| e.path().join("samples.csv"))
+        .filter(|p| p.exists())
+        .collect();
     assert_eq!(runs.len(), 2);
     assert_eq!(fs::read(&runs[0]).unwrap(), fs::read(&runs[1]).unwrap());
 }
@@ -219,14 +320,28 @@ fn two_runs_at_once() {
 #[ignore = "real boot"]
 fn wall_clock_boots_with_what_works() {
     let dir = tempfile::tempdir().unwrap();
-    let file = scenario(dir.path(), "small", &SMALL.replace("expect:\n  - {variant: stock, metric: device_shutdown, within: 2 %, of: ideal}\n", ""));
+    let file = scenario(
+        dir.path(),
+        "small",
+        &SMALL.replace(
+            "expect:\n  - {variant: stock, metric: device_shutdown, within: 2 %, of: ideal}\n",
+            "",
+        ),
+    );
     let out = run(dir.path(), &["bench", "--clock", "wall", "--json", &file]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     let run_yaml = fs::read_to_string(new_run(dir.path(), &[]).join("run.yaml")).unwrap();
-    let kvm = run(dir.path(), &["bench", "--clock", "wall", "--accel", "kvm", &file]);
+    let kvm = run(
+        dir.path(),
+        &["bench", "--clock", "wall", "--accel", "kvm", &file],
+    );
     if run_yaml.contains("TCG") {
         assert_eq!(kvm.status.code(), Some(5), "{}", text(&kvm.stderr));
-        assert!(text(&kvm.stderr).to_lowercase().contains("kvm"), "{}", text(&kvm.stderr));
+        assert!(
+            text(&kvm.stderr).to_lowercase().contains("kvm"),
+            "{}",
+            text(&kvm.stderr)
+        );
     } else {
         assert_eq!(kvm.status.code(), Some(0), "{}", text(&kvm.stderr));
     }

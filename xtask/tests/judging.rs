@@ -17,11 +17,20 @@ use proptest::prelude::*;
 use support::*;
 
 fn trial(order: Order) -> Trial {
-    trials(scenario(), 1).into_iter().find(|t| t.variant().order == order).unwrap()
+    trials(scenario(), 1)
+        .into_iter()
+        .find(|t| t.variant().order == order)
+        .unwrap()
 }
 
 fn result_of(trial: &Trial, calls: &[Call]) -> TrialResult {
-    interpret(trial, &RawBoot { channel: channel(trial, calls), ..good(trial) })
+    interpret(
+        trial,
+        &RawBoot {
+            channel: channel(trial, calls),
+            ..good(trial)
+        },
+    )
 }
 
 fn rules(result: &TrialResult) -> Vec<Rule> {
@@ -48,14 +57,22 @@ fn good_boots_have_exact_times_and_no_violation() {
     // The slow device, then its bridge.
     assert_eq!(times.device_shutdown, Nanos(130 * MS));
     assert_eq!(times.shutdown_ideal.as_ref().unwrap().time, Nanos(130 * MS));
-    assert_eq!(times.shutdown_ideal.as_ref().unwrap().bound, Bound::Path(vec!["slow".into(), "sw".into()]));
+    assert_eq!(
+        times.shutdown_ideal.as_ref().unwrap().bound,
+        Bound::Path(vec!["slow".into(), "sw".into()])
+    );
 }
 
 #[test]
 fn reboot_parts_add_up_and_leave_out_the_dump() {
-    let times = interpret(&trial(Order::Serial), &good(&trial(Order::Serial))).times.unwrap();
+    let times = interpret(&trial(Order::Serial), &good(&trial(Order::Serial)))
+        .times
+        .unwrap();
     let r = times.reboot;
-    assert_eq!(r.total, r.user_space + r.kernel + r.device_shutdown + r.firmware + r.next_boot);
+    assert_eq!(
+        r.total,
+        r.user_space + r.kernel + r.device_shutdown + r.firmware + r.next_boot
+    );
     // 1 ms user space, 1 ms kernel, 260 ms, 10 ms of firmware, 280 ms; the dump took 1 ms.
     assert_eq!(r.total, Nanos(552 * MS));
     assert_eq!(r.firmware, Nanos(10 * MS));
@@ -64,13 +81,32 @@ fn reboot_parts_add_up_and_leave_out_the_dump() {
 #[test]
 fn a_lock_bounds_the_ideal() {
     let mut s = scenario();
-    s.devices.extend((2..6).map(|n| device(&format!("nic.{n}"), None, NodeKind::Endpoint, Some("locked"))));
-    let trial = trials(s, 1).into_iter().find(|t| t.variant().order == Order::Parallel).unwrap();
+    s.devices.extend((2..6).map(|n| {
+        device(
+            &format!("nic.{n}"),
+            None,
+            NodeKind::Endpoint,
+            Some("locked"),
+        )
+    }));
+    let trial = trials(s, 1)
+        .into_iter()
+        .find(|t| t.variant().order == Order::Parallel)
+        .unwrap();
     let result = interpret(&trial, &good(&trial));
     assert_eq!(rules(&result), []);
     let times = result.times.unwrap();
-    assert_eq!(times.shutdown_ideal.as_ref().unwrap().bound, Bound::Lock("rtnl".into()));
-    assert_eq!((times.shutdown_ideal.as_ref().unwrap().time, times.device_shutdown), (Nanos(240 * MS), Nanos(240 * MS)));
+    assert_eq!(
+        times.shutdown_ideal.as_ref().unwrap().bound,
+        Bound::Lock("rtnl".into())
+    );
+    assert_eq!(
+        (
+            times.shutdown_ideal.as_ref().unwrap().time,
+            times.device_shutdown
+        ),
+        (Nanos(240 * MS), Nanos(240 * MS))
+    );
 }
 
 #[test]
@@ -87,18 +123,38 @@ fn each_rule_finds_its_fault() {
     // A parent in the middle of its child.
     assert_eq!(with(&|c| c[at(0)].1 = SHUTDOWN), [Rule::ChildrenFirst]);
     // A device left out, and one done twice.
-    assert_eq!(with(&|c| { c.remove(at(5)); }), [Rule::ShutDownOnce]);
+    assert_eq!(
+        with(&|c| {
+            c.remove(at(5));
+        }),
+        [Rule::ShutDownOnce]
+    );
     assert_eq!(with(&|c| c.push(c[at(5)])), [Rule::ShutDownOnce]);
     // Hurried.
     assert_eq!(with(&|c| c[at(1)].3 -= 1), [Rule::DelayRespected]);
     // Before the window.
-    assert_eq!(with(&|c| { c[at(5)].1 -= 5; c[at(5)].2 -= 5; }), [Rule::InsideWindow]);
+    assert_eq!(
+        with(&|c| {
+            c[at(5)].1 -= 5;
+            c[at(5)].2 -= 5;
+        }),
+        [Rule::InsideWindow]
+    );
     // A lock held by two.
-    assert_eq!(with(&|c| { let b = c[at(3)].1; c[at(3)] = (3, b, b, b + 40 * MS); }), [Rule::LockHeldAlone]);
+    assert_eq!(
+        with(&|c| {
+            let b = c[at(3)].1;
+            c[at(3)] = (3, b, b, b + 40 * MS);
+        }),
+        [Rule::LockHeldAlone]
+    );
     // An event of a device that does not exist: nothing of this record can be trusted.
     let mut calls = right.clone();
     calls.push((77, SHUTDOWN, SHUTDOWN, SHUTDOWN));
-    assert!(matches!(result_of(&parallel, &calls).outcome, Outcome::LostResult(_)));
+    assert!(matches!(
+        result_of(&parallel, &calls).outcome,
+        Outcome::LostResult(_)
+    ));
 
     let serial = trial(Order::Serial);
     let mut calls = shutdowns(&serial, SHUTDOWN);
@@ -111,7 +167,10 @@ fn each_rule_finds_its_fault() {
 fn console_and_pid1_are_judged() {
     let trial = trial(Order::Serial);
     let raw = good(&trial);
-    let splat = RawBoot { console: b"[1.0] WARNING: CPU: 0 PID: 1 at drivers/base/core.c:1\n".to_vec(), ..raw.clone() };
+    let splat = RawBoot {
+        console: b"[1.0] WARNING: CPU: 0 PID: 1 at drivers/base/core.c:1\n".to_vec(),
+        ..raw.clone()
+    };
     assert_eq!(rules(&interpret(&trial, &splat)), [Rule::NoSplat]);
 }
 
@@ -125,27 +184,66 @@ fn failures_are_outcomes_not_numbers() {
         result.outcome
     };
     let with = |end: End| RawBoot { end, ..raw.clone() };
-    assert!(matches!(outcome(with(End::Machine("killed".into()))), Outcome::Infrastructure(_)));
-    assert!(matches!(outcome(with(End::Deadline("shutdown".into()))), Outcome::Hang(_)));
-    assert!(matches!(outcome(with(End::Splat("soft lockup".into()))), Outcome::Hang(_)));
-    assert!(matches!(outcome(with(End::Early("status 0".into()))), Outcome::LostResult(_)));
+    assert!(matches!(
+        outcome(with(End::Machine("killed".into()))),
+        Outcome::Infrastructure(_)
+    ));
+    assert!(matches!(
+        outcome(with(End::Deadline("shutdown".into()))),
+        Outcome::Hang(_)
+    ));
+    assert!(matches!(
+        outcome(with(End::Splat("soft lockup".into()))),
+        Outcome::Hang(_)
+    ));
+    assert!(matches!(
+        outcome(with(End::Early("status 0".into()))),
+        Outcome::LostResult(_)
+    ));
     // A panic explains what came after it, whatever that was.
-    for end in [End::Finished, End::Early(String::new()), End::Deadline(String::new())] {
+    for end in [
+        End::Finished,
+        End::Early(String::new()),
+        End::Deadline(String::new()),
+    ] {
         let console = b"Kernel panic - not syncing: x\n".to_vec();
-        assert!(matches!(outcome(RawBoot { end, console, ..raw.clone() }), Outcome::Panic(_)));
+        assert!(matches!(
+            outcome(RawBoot {
+                end,
+                console,
+                ..raw.clone()
+            }),
+            Outcome::Panic(_)
+        ));
     }
-    let garbage = RawBoot { channel: vec![0xff; 300], ..raw.clone() };
+    let garbage = RawBoot {
+        channel: vec![0xff; 300],
+        ..raw.clone()
+    };
     assert!(matches!(outcome(garbage), Outcome::LostResult(_)));
     // Rebooted before the marks: the kernel side never spoke.
     let text = String::from_utf8(raw.channel.clone()).unwrap();
-    let quiet: String = text.lines().filter(|l| !l.starts_with("bootrig1 k")).map(|l| format!("{l}\n")).collect();
-    let Outcome::LostResult(why) = outcome(RawBoot { channel: quiet.into_bytes(), ..raw.clone() }) else { panic!() };
+    let quiet: String = text
+        .lines()
+        .filter(|l| !l.starts_with("bootrig1 k"))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    let Outcome::LostResult(why) = outcome(RawBoot {
+        channel: quiet.into_bytes(),
+        ..raw.clone()
+    }) else {
+        panic!()
+    };
     assert!(why.contains("without the mark"), "{why}");
 }
 
 /// Random trees with random delays and locks.
 fn any_scenario() -> impl Strategy<Value = Scenario> {
-    let node = (any::<prop::sample::Index>(), 0u64..200, prop::option::of(0..3u8));
+    let node = (
+        any::<prop::sample::Index>(),
+        0u64..200,
+        prop::option::of(0..3u8),
+    );
     proptest::collection::vec(node, 1..30).prop_map(|nodes| {
         let mut s = scenario();
         s.devices.clear();
@@ -153,8 +251,16 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
         for (n, (above, ms, lock)) in nodes.into_iter().enumerate() {
             let parent = above.index(n + 1).checked_sub(1);
             let lock = lock.map(|l| format!("lock{l}"));
-            s.profiles.insert(format!("p{n}"), profile(&format!("p{n}"), ms, lock.as_deref()));
-            s.devices.push(device(&format!("d.{n}"), parent, NodeKind::Bridge, Some(&format!("p{n}"))));
+            s.profiles.insert(
+                format!("p{n}"),
+                profile(&format!("p{n}"), ms, lock.as_deref()),
+            );
+            s.devices.push(device(
+                &format!("d.{n}"),
+                parent,
+                NodeKind::Bridge,
+                Some(&format!("p{n}")),
+            ));
         }
         s
     })

@@ -25,13 +25,22 @@ struct ToRun(Run);
 
 impl Sink for ToRun {
     fn started(&mut self, _: &Trial) {}
-    fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> anyhow::Result<()> {
+    fn finished(
+        &mut self,
+        trial: &Trial,
+        raw: &RawBoot,
+        result: &TrialResult,
+    ) -> anyhow::Result<()> {
         self.0.store(trial, raw, result)
     }
 }
 
 fn options(jobs: usize, keep_going: bool) -> Options {
-    Options { jobs: NonZeroUsize::new(jobs).unwrap(), keep_going, retries: 2 }
+    Options {
+        jobs: NonZeroUsize::new(jobs).unwrap(),
+        keep_going,
+        retries: 2,
+    }
 }
 
 fn header(id: &str) -> Header {
@@ -51,9 +60,23 @@ fn header(id: &str) -> Header {
 }
 
 /// Runs `plan` into a new or resumed run; returns how it ended and its summary.
-fn run(results: &Path, id: &str, plan: &[Trial], machine: &dyn Machine, options: Options) -> (Ended, Summary) {
-    let run = if results.join(id).exists() { Run::resume(results, id, plan).unwrap() } else { Run::create(results, &header(id)).unwrap() };
-    let missing: Vec<Trial> = plan.iter().filter(|t| !run.results.contains_key(&t.id)).cloned().collect();
+fn run(
+    results: &Path,
+    id: &str,
+    plan: &[Trial],
+    machine: &dyn Machine,
+    options: Options,
+) -> (Ended, Summary) {
+    let run = if results.join(id).exists() {
+        Run::resume(results, id, plan).unwrap()
+    } else {
+        Run::create(results, &header(id)).unwrap()
+    };
+    let missing: Vec<Trial> = plan
+        .iter()
+        .filter(|t| !run.results.contains_key(&t.id))
+        .cloned()
+        .collect();
     let mut sink = ToRun(run);
     let ended = measure(&missing, machine, options, &mut sink).unwrap();
     let summary = summarise(id, serde_json::json!({}), plan, &sink.0.results);
@@ -67,7 +90,12 @@ fn csv(results: &Path, id: &str) -> String {
 
 fn expecting(of: Target, within: u32) -> Scenario {
     let mut s = scenario();
-    s.expect = vec![Expectation { variant: "parallel".into(), metric: Metric::DeviceShutdown, within: Fraction(within), of }];
+    s.expect = vec![Expectation {
+        variant: "parallel".into(),
+        metric: Metric::DeviceShutdown,
+        within: Fraction(within),
+        of,
+    }];
     s
 }
 
@@ -76,34 +104,70 @@ fn samples_are_the_same_however_many_jobs() {
     let dir = tempfile::tempdir().unwrap();
     let plan = trials(scenario(), 5);
     for jobs in [1, 2, 7] {
-        let (ended, summary) = run(dir.path(), &format!("j{jobs}"), &plan, &Scripted::good(), options(jobs, false));
+        let (ended, summary) = run(
+            dir.path(),
+            &format!("j{jobs}"),
+            &plan,
+            &Scripted::good(),
+            options(jobs, false),
+        );
         assert_eq!(ended, Ended::Complete);
         assert_eq!(summary::exit(&summary), Exit::Done);
     }
     assert_eq!(csv(dir.path(), "j1"), csv(dir.path(), "j2"));
     assert_eq!(csv(dir.path(), "j1"), csv(dir.path(), "j7"));
-    assert!(csv(dir.path(), "j1").contains("scripted,parallel,0,virtual,device_shutdown,ns,130000000\n"));
-    assert!(csv(dir.path(), "j1").contains("scripted,serial,4,virtual,device_shutdown/nic.1,ns,40000000\n"));
+    assert!(
+        csv(dir.path(), "j1")
+            .contains("scripted,parallel,0,virtual,device_shutdown,ns,130000000\n")
+    );
+    assert!(
+        csv(dir.path(), "j1")
+            .contains("scripted,serial,4,virtual,device_shutdown/nic.1,ns,40000000\n")
+    );
 }
 
 #[test]
 fn a_stopped_run_resumes_without_repeating_a_boot() {
     let dir = tempfile::tempdir().unwrap();
     let plan = trials(scenario(), 4);
-    run(dir.path(), "whole", &plan, &Scripted::good(), options(1, false));
+    run(
+        dir.path(),
+        "whole",
+        &plan,
+        &Scripted::good(),
+        options(1, false),
+    );
     // Interrupted at the fifth boot.
     let stop_at = plan[4].id.clone();
-    let machine = Scripted::new(move |t, _| if t.id == stop_at { Err(Interrupted) } else { Ok(good(t)) });
+    let machine = Scripted::new(move |t, _| {
+        if t.id == stop_at {
+            Err(Interrupted)
+        } else {
+            Ok(good(t))
+        }
+    });
     let (ended, summary) = run(dir.path(), "stopped", &plan, &machine, options(1, false));
     assert_eq!(ended, Ended::Interrupted);
-    assert!(summary.scenarios[0].variants.iter().all(|v| v.outcome == "not run"));
+    assert!(
+        summary.scenarios[0]
+            .variants
+            .iter()
+            .all(|v| v.outcome == "not run")
+    );
     // A power cut in the middle of a row, and a trial file that never got its name.
     let path = dir.path().join("stopped/samples.csv");
     fs::write(&path, &csv(dir.path(), "stopped")[..200]).unwrap();
     let machine = Scripted::good();
     let (ended, summary) = run(dir.path(), "stopped", &plan, &machine, options(1, false));
-    assert_eq!((ended, summary::exit(&summary)), (Ended::Complete, Exit::Done));
-    assert_eq!(machine.boots.lock().unwrap().len(), plan.len() - 4, "finished boots are not made again");
+    assert_eq!(
+        (ended, summary::exit(&summary)),
+        (Ended::Complete, Exit::Done)
+    );
+    assert_eq!(
+        machine.boots.lock().unwrap().len(),
+        plan.len() - 4,
+        "finished boots are not made again"
+    );
     assert_eq!(csv(dir.path(), "stopped"), csv(dir.path(), "whole"));
 }
 
@@ -142,17 +206,31 @@ fn failures_stop_the_run_unless_told_to_keep_going() {
     let plan = trials(scenario(), 2);
     let panics = || {
         Scripted::new(|t, _| {
-            let console = if t.id == "scripted/parallel/0" { b"Kernel panic - not syncing: x\n".to_vec() } else { vec![] };
+            let console = if t.id == "scripted/parallel/0" {
+                b"Kernel panic - not syncing: x\n".to_vec()
+            } else {
+                vec![]
+            };
             Ok(RawBoot { console, ..good(t) })
         })
     };
     let dir = tempfile::tempdir().unwrap();
     let (ended, summary) = run(dir.path(), "stop", &plan, &panics(), options(1, false));
-    assert_eq!((ended, summary::exit(&summary)), (Ended::GaveUp, Exit::Guest));
+    assert_eq!(
+        (ended, summary::exit(&summary)),
+        (Ended::GaveUp, Exit::Guest)
+    );
     let (ended, summary) = run(dir.path(), "go", &plan, &panics(), options(1, true));
-    assert_eq!((ended, summary::exit(&summary)), (Ended::Complete, Exit::Guest));
+    assert_eq!(
+        (ended, summary::exit(&summary)),
+        (Ended::Complete, Exit::Guest)
+    );
     let parallel = &summary.scenarios[0].variants[1];
-    assert!(parallel.outcome.starts_with("panic: "), "{}", parallel.outcome);
+    assert!(
+        parallel.outcome.starts_with("panic: "),
+        "{}",
+        parallel.outcome
+    );
     // The failed repeat is no number: only the good one counts.
     assert_eq!(parallel.metrics["device_shutdown"].samples, [130 * MS]);
 }
@@ -162,7 +240,11 @@ fn a_failing_machine_is_retried_a_bounded_number_of_times() {
     let plan = trials(scenario(), 1);
     let broken = |good_after: u32| {
         Scripted::new(move |t, before| {
-            let end = if before < good_after { End::Machine("QEMU was killed".into()) } else { End::Finished };
+            let end = if before < good_after {
+                End::Machine("QEMU was killed".into())
+            } else {
+                End::Finished
+            };
             Ok(RawBoot { end, ..good(t) })
         })
     };
@@ -174,7 +256,13 @@ fn a_failing_machine_is_retried_a_bounded_number_of_times() {
     assert_eq!(summary::exit(&summary), Exit::Infrastructure);
     assert!(machine.boots.lock().unwrap().values().all(|n| *n == 3));
     // Resumed, it is made again.
-    let (_, summary) = run(dir.path(), "never", &plan, &Scripted::good(), options(1, false));
+    let (_, summary) = run(
+        dir.path(),
+        "never",
+        &plan,
+        &Scripted::good(),
+        options(1, false),
+    );
     assert_eq!(summary::exit(&summary), Exit::Done);
 }
 
@@ -188,8 +276,19 @@ fn expectations_decide_the_exit_code() {
         ("d", Target::Variant("serial".into()), 400_000, Exit::Failed),
         ("e", Target::Variant("serial".into()), 500_000, Exit::Done),
     ] {
-        let (_, summary) = run(dir.path(), id, &trials(expecting(of, within), 1), &Scripted::good(), options(1, false));
-        assert_eq!(summary::exit(&summary), exit, "{id}: {:?}", summary.scenarios[0].expectations);
+        let (_, summary) = run(
+            dir.path(),
+            id,
+            &trials(expecting(of, within), 1),
+            &Scripted::good(),
+            options(1, false),
+        );
+        assert_eq!(
+            summary::exit(&summary),
+            exit,
+            "{id}: {:?}",
+            summary.scenarios[0].expectations
+        );
     }
 }
 
@@ -199,12 +298,20 @@ fn the_oracle_fails_a_run() {
     let machine = Scripted::new(|t, _| {
         let mut calls = shutdowns(t, SHUTDOWN);
         calls.pop();
-        Ok(RawBoot { channel: channel(t, &calls), ..good(t) })
+        Ok(RawBoot {
+            channel: channel(t, &calls),
+            ..good(t)
+        })
     });
     let dir = tempfile::tempdir().unwrap();
     let (ended, summary) = run(dir.path(), "r", &plan, &machine, options(1, false));
-    assert_eq!((ended, summary::exit(&summary)), (Ended::Complete, Exit::Failed));
-    assert!(summary.scenarios[0].variants[0].oracle.violations[0].contains("sw was shut down 0 times"));
+    assert_eq!(
+        (ended, summary::exit(&summary)),
+        (Ended::Complete, Exit::Failed)
+    );
+    assert!(
+        summary.scenarios[0].variants[0].oracle.violations[0].contains("sw was shut down 0 times")
+    );
 }
 
 #[test]
@@ -228,11 +335,21 @@ fn a_full_disk_stops_the_run_and_keeps_what_is_stored() {
 #[test]
 fn summary_reads_back() {
     let dir = tempfile::tempdir().unwrap();
-    let (_, summary) = run(dir.path(), "r", &trials(scenario(), 1), &Scripted::good(), options(1, false));
+    let (_, summary) = run(
+        dir.path(),
+        "r",
+        &trials(scenario(), 1),
+        &Scripted::good(),
+        options(1, false),
+    );
     let text = fs::read_to_string(dir.path().join("r/summary.json")).unwrap();
     assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
     let results: BTreeMap<String, TrialResult> = BTreeMap::new();
     let empty = summarise("r", serde_json::json!({}), &trials(scenario(), 1), &results);
-    assert_eq!(summary::exit(&empty), Exit::Guest, "nothing measured is no success");
+    assert_eq!(
+        summary::exit(&empty),
+        Exit::Guest,
+        "nothing measured is no success"
+    );
     assert!(Outcome::Completed.to_string() == "completed");
 }

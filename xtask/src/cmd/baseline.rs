@@ -2,7 +2,10 @@
 //! `cargo xtask baseline`: keeps a run's virtual-time samples, and compares runs with
 //! them exactly.
 
-use std::{fs, path::{Path, PathBuf}};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 
@@ -13,7 +16,10 @@ use crate::{
         scenario::Clock,
         summary::Summary,
     },
-    edge::{baselines, store::{Header, Run}},
+    edge::{
+        baselines,
+        store::{Header, Run},
+    },
     rig::checkout,
 };
 
@@ -53,7 +59,11 @@ pub fn run(args: &Args) -> Result<Exit> {
         Action::Save { run } => {
             for part in parts(&results, run)? {
                 baselines::save(&folder, &part.scenario, &part.identity, &part.samples)?;
-                println!("baseline of {} saved in {}", part.scenario, folder.join(&part.scenario).display());
+                println!(
+                    "baseline of {} saved in {}",
+                    part.scenario,
+                    folder.join(&part.scenario).display()
+                );
             }
             Ok(Exit::Done)
         }
@@ -77,10 +87,23 @@ struct Part {
 fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
     let header = Run::header(results, run)?;
     let dir = results.join(run);
-    let read = |name: &str| fs::read_to_string(dir.join(name)).with_context(|| format!("reading {}; was the run finished?", dir.join(name).display()));
-    let summary: Summary = serde_json::from_str(&read("summary.json")?).with_context(|| format!("reading {}", dir.join("summary.json").display()))?;
+    let read = |name: &str| {
+        fs::read_to_string(dir.join(name)).with_context(|| {
+            format!(
+                "reading {}; was the run finished?",
+                dir.join(name).display()
+            )
+        })
+    };
+    let summary: Summary = serde_json::from_str(&read("summary.json")?)
+        .with_context(|| format!("reading {}", dir.join("summary.json").display()))?;
     let samples = baselines::by_scenario(&read("samples.csv")?);
-    let qemu = header.machine.get("qemu").and_then(|q| q.as_str()).unwrap_or_default().to_owned();
+    let qemu = header
+        .machine
+        .get("qemu")
+        .and_then(|q| q.as_str())
+        .unwrap_or_default()
+        .to_owned();
     let mut parts = Vec::new();
     for scenario in summary.scenarios {
         for variant in &scenario.variants {
@@ -88,9 +111,17 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
                 return Err(Fault::usage(format!("{}/{} of run {run} ran in {} time and ended: {}; a baseline needs completed virtual-time boots", scenario.name, variant.name, variant.clock, variant.outcome)).into());
             }
         }
-        let identity = Identity { scenario: scenario.hash, qemu: qemu.clone(), kernels: kernels(&header) };
+        let identity = Identity {
+            scenario: scenario.hash,
+            qemu: qemu.clone(),
+            kernels: kernels(&header),
+        };
         let samples = samples.get(&scenario.name).cloned().unwrap_or_default();
-        parts.push(Part { scenario: scenario.name, identity, samples });
+        parts.push(Part {
+            scenario: scenario.name,
+            identity,
+            samples,
+        });
     }
     Ok(parts)
 }
@@ -100,7 +131,16 @@ fn kernels(header: &Header) -> std::collections::BTreeMap<String, [String; 3]> {
         Some(series) => format!("{}+{series}", k.source),
         None => k.source.clone(),
     };
-    header.kernels.iter().map(|k| (name(&k.spec), [k.source.clone(), k.key.clone(), k.modules.clone()])).collect()
+    header
+        .kernels
+        .iter()
+        .map(|k| {
+            (
+                name(&k.spec),
+                [k.source.clone(), k.key.clone(), k.modules.clone()],
+            )
+        })
+        .collect()
 }
 
 fn check(folder: &Path, part: &Part) -> Result<Exit> {
@@ -108,15 +148,26 @@ fn check(folder: &Path, part: &Part) -> Result<Exit> {
     let name = &part.scenario;
     let other = baseline.identity.differs(&part.identity);
     if !other.is_empty() {
-        println!("{name}: not comparable with the baseline: {}", other.join("; "));
+        println!(
+            "{name}: not comparable with the baseline: {}",
+            other.join("; ")
+        );
         return Ok(Exit::Inconclusive);
     }
-    let differences = compare::samples(&baseline.samples, &part.samples).map_err(anyhow::Error::msg).context("comparing samples")?;
+    let differences = compare::samples(&baseline.samples, &part.samples)
+        .map_err(anyhow::Error::msg)
+        .context("comparing samples")?;
     if differences.is_empty() {
-        println!("{name}: identical to the baseline, {} samples", part.samples.lines().count().saturating_sub(1));
+        println!(
+            "{name}: identical to the baseline, {} samples",
+            part.samples.lines().count().saturating_sub(1)
+        );
         return Ok(Exit::Done);
     }
-    println!("{name}: {} samples differ from the baseline", differences.len());
+    println!(
+        "{name}: {} samples differ from the baseline",
+        differences.len()
+    );
     for difference in differences.iter().take(20) {
         println!("- {difference}");
     }

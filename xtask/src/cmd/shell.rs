@@ -57,7 +57,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Exit> {
     let root = checkout()?;
     let trial = trial(args, &root)?;
-    ensure(Wishes { yes: args.yes, backports: false })?;
+    ensure(Wishes {
+        yes: args.yes,
+        backports: false,
+    })?;
     let say = |line: &str| eprintln!("{line}");
     let ready = args.kernel.clone().zip(args.kbuild.clone());
     let plan = [trial];
@@ -74,14 +77,25 @@ pub fn run(args: &Args) -> Result<Exit> {
 
 fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
     let scenario = Arc::new(scenarios::load(root, &args.scenario)?);
-    let overrides = Overrides { clock: Some(args.clock), repeats: Some(1) };
-    let mut trials = plan(&[scenario.clone()], overrides);
+    let overrides = Overrides {
+        clock: Some(args.clock),
+        repeats: Some(1),
+    };
+    let mut trials = plan(std::slice::from_ref(&scenario), overrides);
     let at = match &args.variant {
         None => 0,
-        Some(name) => trials.iter().position(|t| t.variant().name == *name).ok_or_else(|| {
-            let names = scenario.variants.iter().map(|v| v.name.as_str());
-            Fault::usage(format!("scenario {} has no variant `{}`{}", scenario.name, name.escape_debug(), hint(name, names)))
-        })?,
+        Some(name) => trials
+            .iter()
+            .position(|t| t.variant().name == *name)
+            .ok_or_else(|| {
+                let names = scenario.variants.iter().map(|v| v.name.as_str());
+                Fault::usage(format!(
+                    "scenario {} has no variant `{}`{}",
+                    scenario.name,
+                    name.escape_debug(),
+                    hint(name, names)
+                ))
+            })?,
     };
     Ok(trials.swap_remove(at))
 }

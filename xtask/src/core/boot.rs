@@ -111,7 +111,13 @@ impl TrialResult {
 /// Interprets what `trial`'s machine left behind. Never fails: whatever is wrong becomes
 /// the outcome.
 pub fn interpret(trial: &Trial, raw: &RawBoot) -> TrialResult {
-    let failed = |outcome| TrialResult { id: trial.id.clone(), outcome, times: None, oracle: oracle::Verdict::default(), log: None };
+    let failed = |outcome| TrialResult {
+        id: trial.id.clone(),
+        outcome,
+        times: None,
+        oracle: oracle::Verdict::default(),
+        log: None,
+    };
     if let Some(outcome) = bad_end(raw) {
         return failed(outcome);
     }
@@ -149,7 +155,10 @@ fn bad_end(raw: &RawBoot) -> Option<Outcome> {
 /// `why`, with what PID 1 said it could not do, if its record is whole.
 fn told(why: &str, channel: &[u8]) -> String {
     let boots = event::decode(channel).unwrap_or_default();
-    let errors = boots.iter().flat_map(|b| &b.errors).map(|(what, errno)| format!("; PID 1: {what} (errno {errno})"));
+    let errors = boots
+        .iter()
+        .flat_map(|b| &b.errors)
+        .map(|(what, errno)| format!("; PID 1: {what} (errno {errno})"));
     std::iter::once(why.to_owned()).chain(errors).collect()
 }
 
@@ -159,24 +168,51 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
     let [first, second] = boots else {
         return Err(format!("{} boots were reported, not 2", boots.len()));
     };
-    let mark = |mark: Mark| first.marks.get(&mark).copied().ok_or_else(|| format!("the guest rebooted without the mark {mark:?}"));
-    let (begin, end, dump_end) = (mark(Mark::ShutdownBegin)?, mark(Mark::ShutdownEnd)?, mark(Mark::DumpEnd)?);
-    let leave = first.leave.ok_or("the guest rebooted before PID 1 asked it to")?;
-    let enter = first.enter.ok_or("the guest rebooted before PID 1 called reboot(2)")?;
-    let (_, khz) = first.config.ok_or("the kernel side did not say its clock's frequency")?;
-    for (earlier, later, what) in [(leave, enter, "enter"), (enter, begin, "shutdown_begin"), (begin, end, "shutdown_end"), (end, dump_end, "dump_end")] {
+    let mark = |mark: Mark| {
+        first
+            .marks
+            .get(&mark)
+            .copied()
+            .ok_or_else(|| format!("the guest rebooted without the mark {mark:?}"))
+    };
+    let (begin, end, dump_end) = (
+        mark(Mark::ShutdownBegin)?,
+        mark(Mark::ShutdownEnd)?,
+        mark(Mark::DumpEnd)?,
+    );
+    let leave = first
+        .leave
+        .ok_or("the guest rebooted before PID 1 asked it to")?;
+    let enter = first
+        .enter
+        .ok_or("the guest rebooted before PID 1 called reboot(2)")?;
+    let (_, khz) = first
+        .config
+        .ok_or("the kernel side did not say its clock's frequency")?;
+    for (earlier, later, what) in [
+        (leave, enter, "enter"),
+        (enter, begin, "shutdown_begin"),
+        (begin, end, "shutdown_end"),
+        (end, dump_end, "dump_end"),
+    ] {
         if later.tsc < earlier.tsc || later.mono < earlier.mono {
             return Err(format!("the guest's clocks ran backwards before {what}"));
         }
     }
-    let probe = match (first.marks.get(&Mark::AttachBegin), first.marks.get(&Mark::AttachEnd)) {
+    let probe = match (
+        first.marks.get(&Mark::AttachBegin),
+        first.marks.get(&Mark::AttachEnd),
+    ) {
         (Some(from), Some(to)) => Some(to.mono - from.mono),
         (None, _) => None,
         (Some(_), None) => return Err("the driver's attach began and never ended".into()),
     };
     let known = trial.scenario.devices.len();
     if let Some(event) = first.callbacks.iter().find(|e| e.device >= known) {
-        return Err(format!("an event names device {}, the scenario has {known}", event.device));
+        return Err(format!(
+            "an event names device {}, the scenario has {known}",
+            event.device
+        ));
     }
     Ok(Times {
         boot: first.hello.mono,
@@ -191,12 +227,26 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
 /// Splits a reboot by the time stamp counter, the one clock that runs on across a reset.
 /// Under KVM the counter starts anew; then what lies between the last mark and the reset
 /// is not seen.
-fn reboot([leave, enter, begin, end, dump_end]: [Stamp; 5], next: Stamp, khz: u64) -> Result<RebootSplit, String> {
+fn reboot(
+    [leave, enter, begin, end, dump_end]: [Stamp; 5],
+    next: Stamp,
+    khz: u64,
+) -> Result<RebootSplit, String> {
     if khz == 0 {
         return Err("the guest says that its clock stands still".into());
     }
-    let nanos = |ticks: u64| Nanos((u128::from(ticks) * 1_000_000 / u128::from(khz)).try_into().unwrap_or(u64::MAX));
-    let reset = if next.tsc >= dump_end.tsc { dump_end.tsc } else { 0 };
+    let nanos = |ticks: u64| {
+        Nanos(
+            (u128::from(ticks) * 1_000_000 / u128::from(khz))
+                .try_into()
+                .unwrap_or(u64::MAX),
+        )
+    };
+    let reset = if next.tsc >= dump_end.tsc {
+        dump_end.tsc
+    } else {
+        0
+    };
     let firmware = nanos(next.tsc - reset) - next.mono;
     let parts = RebootSplit {
         total: Nanos(0),
@@ -206,6 +256,7 @@ fn reboot([leave, enter, begin, end, dump_end]: [Stamp; 5], next: Stamp, khz: u6
         firmware,
         next_boot: next.mono,
     };
-    let total = parts.user_space + parts.kernel + parts.device_shutdown + parts.firmware + parts.next_boot;
+    let total =
+        parts.user_space + parts.kernel + parts.device_shutdown + parts.firmware + parts.next_boot;
     Ok(RebootSplit { total, ..parts })
 }

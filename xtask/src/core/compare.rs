@@ -31,13 +31,23 @@ impl Identity {
         for (name, [source, kernel, modules]) in &self.kernels {
             match other.kernels.get(name) {
                 None => out.push(format!("kernel {name} was not booted")),
-                Some([s, _, _]) if s != source => out.push(format!("kernel {name} from {s} instead of {source}")),
-                Some([_, k, _]) if k != kernel => out.push(format!("kernel {name} was built otherwise (compiler, configuration or patches)")),
-                Some([_, _, m]) if m != modules => out.push(format!("the guest modules for kernel {name} differ")),
+                Some([s, _, _]) if s != source => {
+                    out.push(format!("kernel {name} from {s} instead of {source}"))
+                }
+                Some([_, k, _]) if k != kernel => out.push(format!(
+                    "kernel {name} was built otherwise (compiler, configuration or patches)"
+                )),
+                Some([_, _, m]) if m != modules => {
+                    out.push(format!("the guest modules for kernel {name} differ"))
+                }
                 Some(_) => {}
             }
         }
-        for name in other.kernels.keys().filter(|n| !self.kernels.contains_key(*n)) {
+        for name in other
+            .kernels
+            .keys()
+            .filter(|n| !self.kernels.contains_key(*n))
+        {
             out.push(format!("kernel {name} is not in the baseline"));
         }
         out
@@ -58,9 +68,19 @@ pub struct Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |v: Option<u64>| v.map_or("nothing".to_owned(), |v| v.to_string());
-        write!(f, "{}: {} in the baseline, {} now", self.what, show(self.before), show(self.after))?;
+        write!(
+            f,
+            "{}: {} in the baseline, {} now",
+            self.what,
+            show(self.before),
+            show(self.after)
+        )?;
         if let (Some(before @ 1..), Some(after)) = (self.before, self.after) {
-            write!(f, " ({:+.4} %)", (after as f64 / before as f64 - 1.0) * 100.0)?;
+            write!(
+                f,
+                " ({:+.4} %)",
+                (after as f64 / before as f64 - 1.0) * 100.0
+            )?;
         }
         Ok(())
     }
@@ -76,11 +96,19 @@ pub fn samples(before: &str, after: &str) -> Result<Vec<Difference>, String> {
     for (what, value) in &before {
         let now = after.get(what).copied();
         if now != Some(*value) {
-            out.push(Difference { what: (*what).to_owned(), before: Some(*value), after: now });
+            out.push(Difference {
+                what: (*what).to_owned(),
+                before: Some(*value),
+                after: now,
+            });
         }
     }
     for (what, value) in after.iter().filter(|(w, _)| !before.contains_key(*w)) {
-        out.push(Difference { what: (*what).to_owned(), before: None, after: Some(*value) });
+        out.push(Difference {
+            what: (*what).to_owned(),
+            before: None,
+            after: Some(*value),
+        });
     }
     Ok(out)
 }
@@ -88,9 +116,18 @@ pub fn samples(before: &str, after: &str) -> Result<Vec<Difference>, String> {
 fn rows(csv: &str) -> Result<BTreeMap<&str, u64>, String> {
     let mut rows = BTreeMap::new();
     for (number, line) in csv.lines().enumerate().skip(1) {
-        let wrong = || format!("line {}: `{}` is no sample", number + 1, line.escape_debug());
+        let wrong = || {
+            format!(
+                "line {}: `{}` is no sample",
+                number + 1,
+                line.escape_debug()
+            )
+        };
         let (what, value) = line.rsplit_once(',').ok_or_else(wrong)?;
-        if rows.insert(what, value.parse().map_err(|_| wrong())?).is_some() {
+        if rows
+            .insert(what, value.parse().map_err(|_| wrong())?)
+            .is_some()
+        {
             return Err(format!("line {}: {what} is there twice", number + 1));
         }
     }
@@ -108,7 +145,11 @@ mod tests {
         let a = format!("{HEAD}s,v,0,virtual,boot,ns,10\ns,v,0,virtual,probe,ns,5\n");
         let b = format!("{HEAD}s,v,0,virtual,boot,ns,11\ns,v,0,virtual,reboot,ns,7\n");
         assert_eq!(samples(&a, &a), Ok(vec![]));
-        let text: Vec<_> = samples(&a, &b).unwrap().iter().map(ToString::to_string).collect();
+        let text: Vec<_> = samples(&a, &b)
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(
             text,
             [

@@ -40,7 +40,11 @@ fn first(pattern: &Regex, console: &[u8]) -> Option<String> {
 
 /// A console line as text that is safe to print on a terminal: bounded, no escapes.
 fn clean(line: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(line).chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
+    let text: String = String::from_utf8_lossy(line)
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(300)
+        .collect();
     text.trim().to_owned()
 }
 
@@ -56,7 +60,11 @@ pub fn stuck_line(console: &[u8]) -> Option<String> {
 
 /// Every line that reports something wrong, fatal or not, at most 20.
 pub fn splats(console: &[u8]) -> Vec<String> {
-    let mut lines: Vec<_> = [&*FATAL, &*STUCK, &*SPLAT].iter().flat_map(|p| p.find_iter(console)).map(|m| (m.start(), clean(m.as_bytes()))).collect();
+    let mut lines: Vec<_> = [&*FATAL, &*STUCK, &*SPLAT]
+        .iter()
+        .flat_map(|p| p.find_iter(console))
+        .map(|m| (m.start(), clean(m.as_bytes())))
+        .collect();
     lines.sort();
     lines.dedup();
     lines.truncate(20);
@@ -66,7 +74,11 @@ pub fn splats(console: &[u8]) -> Vec<String> {
 /// The last lines of a console, for error messages.
 pub fn tail(console: &[u8], lines: usize) -> String {
     let text = String::from_utf8_lossy(console);
-    let all: Vec<_> = text.lines().map(|l| clean(l.as_bytes())).filter(|l| !l.is_empty()).collect();
+    let all: Vec<_> = text
+        .lines()
+        .map(|l| clean(l.as_bytes()))
+        .filter(|l| !l.is_empty())
+        .collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
@@ -95,6 +107,9 @@ mod tests {
         }
         let quiet = b"[    0.1] PCI: Using host bridge windows\nreboot: Restarting system\n";
         assert_eq!(splats(quiet), Vec::<String>::new());
-        assert_eq!(splats(b"x\n[1.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1\x1b[31m\n"), ["[1.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1 [31m"]);
+        assert_eq!(
+            splats(b"x\n[1.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1\x1b[31m\n"),
+            ["[1.0] WARNING: CPU: 0 PID: 1 at a.c:1 f+0x1 [31m"]
+        );
     }
 }

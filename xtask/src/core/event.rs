@@ -124,7 +124,9 @@ impl fmt::Display for Lost {
 
 /// FNV-1a, 32 bits: the check of each line.
 pub fn check(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193))
+    bytes.iter().fold(0x811c_9dc5, |h, b| {
+        (h ^ u32::from(*b)).wrapping_mul(0x0100_0193)
+    })
 }
 
 /// One line's fields: looked up by name, each exactly once, none left over.
@@ -138,23 +140,33 @@ impl<'a> Fields<'a> {
         let mut words = body.split(' ');
         let verb = words.next().unwrap_or_default();
         let values = words
-            .map(|w| w.split_once('=').ok_or_else(|| format!("`{w}` is no name=value")))
+            .map(|w| {
+                w.split_once('=')
+                    .ok_or_else(|| format!("`{w}` is no name=value"))
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self { verb, values })
     }
     fn text(&mut self, name: &str) -> Result<&'a str, String> {
         let at = self.values.iter().position(|v| v.0 == name);
-        Ok(self.values.remove(at.ok_or_else(|| format!("`{}` lacks {name}=", self.verb))?).1)
+        Ok(self
+            .values
+            .remove(at.ok_or_else(|| format!("`{}` lacks {name}=", self.verb))?)
+            .1)
     }
     fn number<T: std::str::FromStr>(&mut self, name: &str) -> Result<T, String> {
         let text = self.text(name)?;
-        text.parse().map_err(|_| format!("{name}=`{}` is no number", text.escape_debug()))
+        text.parse()
+            .map_err(|_| format!("{name}=`{}` is no number", text.escape_debug()))
     }
     fn nanos(&mut self, name: &str) -> Result<Nanos, String> {
         self.number(name).map(Nanos)
     }
     fn stamp(&mut self) -> Result<Stamp, String> {
-        Ok(Stamp { mono: self.nanos("mono")?, tsc: self.number("tsc")? })
+        Ok(Stamp {
+            mono: self.nanos("mono")?,
+            tsc: self.number("tsc")?,
+        })
     }
     fn done(&self) -> Result<(), String> {
         match self.values.first() {
@@ -185,21 +197,28 @@ struct Decoder {
 /// also when a source that spoke did not write its `end` line.
 pub fn decode(channel: &[u8]) -> Result<Vec<BootLog>, Lost> {
     let mut decoder = Decoder::default();
-    let whole = |why: &str| Lost { line: 0, why: why.into() };
+    let whole = |why: &str| Lost {
+        line: 0,
+        why: why.into(),
+    };
     if channel.is_empty() {
         return Err(whole("the channel is empty: PID 1 did not report"));
     }
     let mut lines = channel.split(|b| *b == b'\n');
     let tail = lines.next_back().unwrap_or_default();
     for (index, line) in lines.enumerate() {
-        decoder.line(line).map_err(|why| Lost { line: index + 1, why })?;
+        decoder.line(line).map_err(|why| Lost {
+            line: index + 1,
+            why,
+        })?;
     }
     if !tail.is_empty() {
         return Err(whole("the channel's last line is cut"));
     }
     decoder.boot_over().map_err(|why| whole(&why))?;
     for boot in &mut decoder.boots {
-        boot.callbacks.sort_by_key(|c| (c.begin, c.device, c.callback));
+        boot.callbacks
+            .sort_by_key(|c| (c.begin, c.device, c.callback));
     }
     Ok(decoder.boots)
 }
@@ -215,9 +234,14 @@ impl Decoder {
         let mut next = || parts.next().ok_or("is cut short");
         let (version, source, seq, body) = (next()?, next()?, next()?, next()?);
         if version != "bootrig1" {
-            return Err(format!("has version `{}`, not bootrig1", version.escape_debug()));
+            return Err(format!(
+                "has version `{}`, not bootrig1",
+                version.escape_debug()
+            ));
         }
-        let seq: u64 = seq.parse().map_err(|_| "has no sequence number".to_owned())?;
+        let seq: u64 = seq
+            .parse()
+            .map_err(|_| "has no sequence number".to_owned())?;
         let mut fields = Fields::split(body)?;
         if source == "i" && fields.verb == "hello" {
             self.boot_over()?;
@@ -232,8 +256,15 @@ impl Decoder {
             return Err(format!("comes after the `end` of source {source}"));
         }
         match seq.cmp(&state.next) {
-            std::cmp::Ordering::Less => return Err(format!("repeats line {seq} of source {source}")),
-            std::cmp::Ordering::Greater => return Err(format!("comes after a gap: source {source} goes from {} to {seq}", state.next)),
+            std::cmp::Ordering::Less => {
+                return Err(format!("repeats line {seq} of source {source}"));
+            }
+            std::cmp::Ordering::Greater => {
+                return Err(format!(
+                    "comes after a gap: source {source} goes from {} to {seq}",
+                    state.next
+                ));
+            }
             std::cmp::Ordering::Equal => state.next += 1,
         }
         if fields.verb == "end" {
@@ -254,7 +285,10 @@ impl Decoder {
     fn boot_over(&mut self) -> Result<(), String> {
         for (name, source) in [("i", &mut self.pid1), ("k", &mut self.kernel)] {
             if source.next > 0 && !source.ended {
-                return Err(format!("source {name} of boot {} stops without its `end` line", self.boots.len()));
+                return Err(format!(
+                    "source {name} of boot {} stops without its `end` line",
+                    self.boots.len()
+                ));
             }
             *source = Source::default();
         }
@@ -264,7 +298,10 @@ impl Decoder {
     fn hello(&mut self, fields: &mut Fields) -> Result<(), String> {
         let number: usize = fields.number("boot")?;
         if number != self.boots.len() + 1 {
-            return Err(format!("is boot {number}, expected boot {}", self.boots.len() + 1));
+            return Err(format!(
+                "is boot {number}, expected boot {}",
+                self.boots.len() + 1
+            ));
         }
         self.boots.push(BootLog {
             release: fields.text("release")?.to_owned(),
@@ -282,7 +319,9 @@ impl Decoder {
     }
 
     fn boot(&mut self) -> Result<&mut BootLog, String> {
-        self.boots.last_mut().ok_or_else(|| "comes before `hello`".into())
+        self.boots
+            .last_mut()
+            .ok_or_else(|| "comes before `hello`".into())
     }
 
     fn pid1_line(&mut self, fields: &mut Fields) -> Result<(), String> {
@@ -299,7 +338,9 @@ impl Decoder {
                 once(&mut boot.leave, fields.stamp()?, "leave")?;
             }
             "enter" => once(&mut boot.enter, fields.stamp()?, "enter")?,
-            "error" => boot.errors.push((fields.text("what")?.to_owned(), fields.number("errno")?)),
+            "error" => boot
+                .errors
+                .push((fields.text("what")?.to_owned(), fields.number("errno")?)),
             other => return Err(format!("has unknown word `{}`", other.escape_debug())),
         }
         Ok(())
@@ -308,7 +349,11 @@ impl Decoder {
     fn kernel_line(&mut self, fields: &mut Fields) -> Result<(), String> {
         let boot = self.boot()?;
         match fields.verb {
-            "config" => once(&mut boot.config, (fields.number("hz")?, fields.number("tsc_khz")?), "config")?,
+            "config" => once(
+                &mut boot.config,
+                (fields.number("hz")?, fields.number("tsc_khz")?),
+                "config",
+            )?,
             "cb" => boot.callbacks.push(callback(fields)?),
             "mark" => {
                 let mark = mark(fields.text("name")?)?;
@@ -316,7 +361,12 @@ impl Decoder {
                     return Err(format!("repeats mark {mark:?}"));
                 }
             }
-            "lost" => return Err(format!("the guest's record buffer lost {} events: raise `records` of marks", fields.text("events")?)),
+            "lost" => {
+                return Err(format!(
+                    "the guest's record buffer lost {} events: raise `records` of marks",
+                    fields.text("events")?
+                ));
+            }
             other => return Err(format!("has unknown word `{}`", other.escape_debug())),
         }
         Ok(())
@@ -354,14 +404,19 @@ fn callback(fields: &mut Fields) -> Result<CallbackEvent, String> {
         locked: fields.nanos("locked")?,
         end: match fields.text("end")? {
             "-" => None,
-            text => Some(Nanos(text.parse().map_err(|_| format!("end=`{}` is no number", text.escape_debug()))?)),
+            text => Some(Nanos(text.parse().map_err(|_| {
+                format!("end=`{}` is no number", text.escape_debug())
+            })?)),
         },
         cpu: fields.number("cpu")?,
         pid: fields.number("pid")?,
         ret: fields.number("ret")?,
     };
     if event.locked < event.begin || event.end.is_some_and(|e| e < event.locked) {
-        return Err(format!("runs backwards: begin {} locked {} end {:?}", event.begin.0, event.locked.0, event.end));
+        return Err(format!(
+            "runs backwards: begin {} locked {} end {:?}",
+            event.begin.0, event.locked.0, event.end
+        ));
     }
     Ok(event)
 }
@@ -401,11 +456,17 @@ mod tests {
         e.line('i', "hello boot=1 release=6.1.0 cpus=2 mono=280 tsc=300");
         e.line('i', "loaded module=marks begin=290 end=300");
         e.line('k', "config hz=250 tsc_khz=1000000");
-        e.line('k', "cb dev=0 op=probe begin=301 locked=301 end=400 cpu=0 pid=1 ret=0");
+        e.line(
+            'k',
+            "cb dev=0 op=probe begin=301 locked=301 end=400 cpu=0 pid=1 ret=0",
+        );
         e.line('i', "leave how=reboot mono=500 tsc=520");
         e.line('i', "enter mono=510 tsc=530");
         e.end('i');
-        e.line('k', "cb dev=0 op=shutdown begin=601 locked=601 end=- cpu=0 pid=1 ret=0");
+        e.line(
+            'k',
+            "cb dev=0 op=shutdown begin=601 locked=601 end=- cpu=0 pid=1 ret=0",
+        );
         e.line('k', "mark name=shutdown_begin mono=600 tsc=620");
         e.end('k');
         e.line('i', "hello boot=2 release=6.1.0 cpus=2 mono=280 tsc=1300");

@@ -40,7 +40,10 @@ pub enum Bound {
 pub fn shutdown(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Option<Ideal> {
     let granted = granted(scenario, log, Callback::Shutdown)?;
     Some(match variant.order {
-        Order::Serial => Ideal { time: granted.iter().copied().sum(), bound: Bound::Sum },
+        Order::Serial => Ideal {
+            time: granted.iter().copied().sum(),
+            bound: Bound::Sum,
+        },
         Order::Parallel => parallel(scenario, variant, &granted),
     })
 }
@@ -48,7 +51,10 @@ pub fn shutdown(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Option
 /// The ideal of a synchronous probe of all devices: the sum.
 pub fn probe(scenario: &Scenario, log: &BootLog) -> Option<Ideal> {
     let granted = granted(scenario, log, Callback::Probe)?;
-    Some(Ideal { time: granted.iter().copied().sum(), bound: Bound::Sum })
+    Some(Ideal {
+        time: granted.iter().copied().sum(),
+        bound: Bound::Sum,
+    })
 }
 
 fn granted(scenario: &Scenario, log: &BootLog, callback: Callback) -> Option<Vec<Nanos>> {
@@ -63,18 +69,30 @@ fn granted(scenario: &Scenario, log: &BootLog, callback: Callback) -> Option<Vec
 /// The bound of a parallel shutdown in which device `i` takes `granted[i]`.
 pub fn parallel(scenario: &Scenario, variant: &Variant, granted: &[Nanos]) -> Ideal {
     let (path_time, path) = longest_path(scenario, granted);
-    let names = path.iter().map(|d| scenario.devices[*d].name.clone()).collect();
-    let mut ideal = Ideal { time: path_time, bound: Bound::Path(names) };
+    let names = path
+        .iter()
+        .map(|d| scenario.devices[*d].name.clone())
+        .collect();
+    let mut ideal = Ideal {
+        time: path_time,
+        bound: Bound::Path(names),
+    };
     let mut locks: BTreeMap<&str, Nanos> = BTreeMap::new();
     for (device, time) in granted.iter().enumerate() {
-        if let Some(lock) = scenario.profile(variant, device).and_then(|p| p.lock.as_deref()) {
+        if let Some(lock) = scenario
+            .profile(variant, device)
+            .and_then(|p| p.lock.as_deref())
+        {
             let sum = locks.entry(lock).or_default();
             *sum = *sum + *time;
         }
     }
     for (lock, sum) in locks {
         if sum > ideal.time {
-            ideal = Ideal { time: sum, bound: Bound::Lock(lock.to_owned()) };
+            ideal = Ideal {
+                time: sum,
+                bound: Bound::Lock(lock.to_owned()),
+            };
         }
     }
     ideal
@@ -97,7 +115,9 @@ fn longest_path(scenario: &Scenario, granted: &[Nanos]) -> (Nanos, Vec<usize>) {
             (below[parent], through[parent]) = (done, Some(device));
         }
     }
-    let mut path: Vec<usize> = std::iter::successors(best.1, |d| through[*d]).filter(|d| granted[*d] > Nanos(0)).collect();
+    let mut path: Vec<usize> = std::iter::successors(best.1, |d| through[*d])
+        .filter(|d| granted[*d] > Nanos(0))
+        .collect();
     path.reverse();
     (best.0, path)
 }

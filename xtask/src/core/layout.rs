@@ -40,7 +40,9 @@ impl fmt::Display for DeviceArg {
     /// As QEMU reads it: `pvpanic-pci,events=0,bus=b1,addr=1f.7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.driver)?;
-        self.props.iter().try_for_each(|(name, value)| write!(f, ",{name}={value}"))
+        self.props
+            .iter()
+            .try_for_each(|(name, value)| write!(f, ",{name}={value}"))
     }
 }
 
@@ -91,21 +93,40 @@ pub enum LayoutError {
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooManyChildren { parent, children, limit } => {
-                write!(f, "`{parent}` has {children} devices below it and holds {limit}: move some elsewhere")
+            Self::TooManyChildren {
+                parent,
+                children,
+                limit,
+            } => {
+                write!(
+                    f,
+                    "`{parent}` has {children} devices below it and holds {limit}: move some elsewhere"
+                )
             }
             Self::NotABridge { parent } => {
-                write!(f, "`{parent}` has devices below it but is neither a root port nor a bridge")
+                write!(
+                    f,
+                    "`{parent}` has devices below it but is neither a root port nor a bridge"
+                )
             }
             Self::PortNotOnRoot { port } => {
-                write!(f, "root port `{port}` must sit on the root bus; use a bridge below other devices")
+                write!(
+                    f,
+                    "root port `{port}` must sit on the root bus; use a bridge below other devices"
+                )
             }
             Self::Order { device } => write!(f, "`{device}` comes before its parent"),
             Self::RootBusFull { device, limit } => {
-                write!(f, "no place for `{device}`: root ports take all {limit} places of the root bus")
+                write!(
+                    f,
+                    "no place for `{device}`: root ports take all {limit} places of the root bus"
+                )
             }
             Self::TooManyBuses { device, limit } => {
-                write!(f, "no bus number left for `{device}`: the tree needs more than a machine's {limit} buses")
+                write!(
+                    f,
+                    "no bus number left for `{device}`: the tree needs more than a machine's {limit} buses"
+                )
             }
         }
     }
@@ -136,10 +157,25 @@ fn functions_below(kind: NodeKind) -> usize {
 /// What does not fit, by name, and the limit it ran into.
 pub fn lay_out(devices: &[Device], kind: MachineKind) -> Result<Layout, LayoutError> {
     let children = children_of(devices)?;
-    let mut out = Builder { devices, children: &children.below, paths: vec![String::new(); devices.len()], args: Vec::new(), bridges: 0, added: 0 };
-    let root = Bus { name: "pcie.0".into(), path: String::new(), slots: root_slots(kind) };
+    let mut out = Builder {
+        devices,
+        children: &children.below,
+        paths: vec![String::new(); devices.len()],
+        args: Vec::new(),
+        bridges: 0,
+        added: 0,
+    };
+    let root = Bus {
+        name: "pcie.0".into(),
+        path: String::new(),
+        slots: root_slots(kind),
+    };
     out.fill(&root, &children.root)?;
-    Ok(Layout { paths: out.paths, args: out.args, added_bridges: out.added })
+    Ok(Layout {
+        paths: out.paths,
+        args: out.args,
+        added_bridges: out.added,
+    })
 }
 
 struct Children {
@@ -149,13 +185,22 @@ struct Children {
 
 /// Checks the tree's shape and turns parent links into lists of children.
 fn children_of(devices: &[Device]) -> Result<Children, LayoutError> {
-    let mut children = Children { root: Vec::new(), below: vec![Vec::new(); devices.len()] };
+    let mut children = Children {
+        root: Vec::new(),
+        below: vec![Vec::new(); devices.len()],
+    };
     for (index, device) in devices.iter().enumerate() {
         match device.parent {
             None => children.root.push(index),
-            Some(parent) if parent >= index => return Err(LayoutError::Order { device: device.name.clone() }),
+            Some(parent) if parent >= index => {
+                return Err(LayoutError::Order {
+                    device: device.name.clone(),
+                });
+            }
             Some(_) if device.kind == NodeKind::RootPort => {
-                return Err(LayoutError::PortNotOnRoot { port: device.name.clone() });
+                return Err(LayoutError::PortNotOnRoot {
+                    port: device.name.clone(),
+                });
             }
             Some(parent) => children.below[parent].push(index),
         }
@@ -168,7 +213,11 @@ fn children_of(devices: &[Device]) -> Result<Children, LayoutError> {
         let parent = device.name.clone();
         return Err(match device.kind {
             NodeKind::Endpoint => LayoutError::NotABridge { parent },
-            _ => LayoutError::TooManyChildren { parent, children: below.len(), limit },
+            _ => LayoutError::TooManyChildren {
+                parent,
+                children: below.len(),
+                limit,
+            },
         });
     }
     Ok(children)
@@ -209,7 +258,10 @@ impl Builder<'_> {
     fn fill(&mut self, bus: &Bus, members: &[usize]) -> Result<(), LayoutError> {
         let is_port = |i: &usize| self.devices[*i].kind == NodeKind::RootPort;
         let ports = members.iter().filter(|i| is_port(i)).count();
-        let full = |at: usize| LayoutError::RootBusFull { device: self.devices[at].name.clone(), limit: bus.capacity() };
+        let full = |at: usize| LayoutError::RootBusFull {
+            device: self.devices[at].name.clone(),
+            limit: bus.capacity(),
+        };
         let split = Split::of(members.len(), bus.capacity(), ports);
         // Ports cannot go behind a bridge: their places are kept.
         let mut free = split.stay.saturating_sub(ports);
@@ -230,13 +282,24 @@ impl Builder<'_> {
         if let (Some(&first), true) = (behind.first(), stay.len() == bus.capacity()) {
             return Err(full(first));
         }
-        let items: Vec<_> = stay.into_iter().map(Item::Own).chain(behind.chunks(split.per_bridge).map(Item::Added)).collect();
+        let items: Vec<_> = stay
+            .into_iter()
+            .map(Item::Own)
+            .chain(behind.chunks(split.per_bridge).map(Item::Added))
+            .collect();
         let count = items.len();
         for (place, item) in items.into_iter().enumerate() {
-            let (slot, function) = (bus.slots.start + place / FUNCTIONS_PER_SLOT, place % FUNCTIONS_PER_SLOT);
+            let (slot, function) = (
+                bus.slots.start + place / FUNCTIONS_PER_SLOT,
+                place % FUNCTIONS_PER_SLOT,
+            );
             // QEMU and Linux look at functions 1 to 7 only where function 0 says so.
             let several = function == 0 && place + 1 < count;
-            let at = Place { bus, addr: format!("{slot:02x}.{function:x}"), several };
+            let at = Place {
+                bus,
+                addr: format!("{slot:02x}.{function:x}"),
+                several,
+            };
             match item {
                 Item::Own(index) => self.own(index, &at)?,
                 Item::Added(behind) => self.added_bridge(behind, &at)?,
@@ -251,7 +314,8 @@ impl Builder<'_> {
         if device.kind == NodeKind::Endpoint {
             // The cheapest device there is: no thread, no I/O port. `events=0`: a guest
             // driver for it finds nothing to do, and cannot end the machine.
-            self.args.push(at.arg("pvpanic-pci", vec![("events", "0".into())]));
+            self.args
+                .push(at.arg("pvpanic-pci", vec![("events", "0".into())]));
             return Ok(());
         }
         let below = self.bridge(device.kind, &device.name, at)?;
@@ -270,7 +334,10 @@ impl Builder<'_> {
         self.bridges += 1;
         let number = self.bridges;
         if number >= MAX_BUSES {
-            return Err(LayoutError::TooManyBuses { device: device.into(), limit: MAX_BUSES });
+            return Err(LayoutError::TooManyBuses {
+                device: device.into(),
+                limit: MAX_BUSES,
+            });
         }
         let name = format!("b{number}");
         // No hot-plug: the kernel would set address space aside below each port.
@@ -278,9 +345,16 @@ impl Builder<'_> {
             NodeKind::RootPort => ("pcie-root-port", ("slot", number.to_string()), "hotplug"),
             _ => ("pci-bridge", ("chassis_nr", number.to_string()), "shpc"),
         };
-        self.args.push(at.arg(driver, vec![("id", name.clone()), number, (off, "off".into())]));
+        self.args.push(at.arg(
+            driver,
+            vec![("id", name.clone()), number, (off, "off".into())],
+        ));
         let slots = functions_below(kind) / FUNCTIONS_PER_SLOT;
-        Ok(Bus { name, path: at.path() + "/", slots: 0..slots })
+        Ok(Bus {
+            name,
+            path: at.path() + "/",
+            slots: 0..slots,
+        })
     }
 }
 
@@ -318,9 +392,14 @@ impl Split {
     fn of(members: usize, capacity: usize, fixed: usize) -> Self {
         let full = functions_below(NodeKind::Bridge);
         if members <= capacity {
-            return Self { stay: members, per_bridge: full };
+            return Self {
+                stay: members,
+                per_bridge: full,
+            };
         }
-        let bridges = (members - capacity).div_ceil(full - 1).min(capacity.saturating_sub(fixed));
+        let bridges = (members - capacity)
+            .div_ceil(full - 1)
+            .min(capacity.saturating_sub(fixed));
         let stay = capacity - bridges;
         let per_bridge = (members - stay).div_ceil(bridges.max(1)).max(full);
         Self { stay, per_bridge }
@@ -328,150 +407,4 @@ impl Split {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use expect_test::{Expect, expect};
-    use proptest::prelude::*;
-    use std::collections::{BTreeMap, HashSet};
-
-    fn device(name: impl Into<String>, parent: Option<usize>, kind: NodeKind) -> Device {
-        Device { name: name.into(), parent, kind, profile: None }
-    }
-    fn endpoints(count: usize, parent: Option<usize>) -> Vec<Device> {
-        (0..count).map(|i| device(format!("dev.{i}"), parent, NodeKind::Endpoint)).collect()
-    }
-    fn check(devices: &[Device], expect: &Expect) {
-        let text = match lay_out(devices, MachineKind::Microvm) {
-            Ok(l) => l.paths.join(" ") + "\n" + &l.args.iter().map(|a| format!("{a}\n")).collect::<String>(),
-            Err(e) => e.to_string(),
-        };
-        expect.assert_eq(&text);
-    }
-
-    #[test]
-    fn tree() {
-        let mut tree = vec![
-            device("port", None, NodeKind::RootPort),
-            device("bridge", Some(0), NodeKind::Bridge),
-            device("lone", None, NodeKind::Endpoint),
-        ];
-        tree.extend(endpoints(9, Some(1)));
-        tree.push(device("beside", Some(0), NodeKind::Endpoint));
-        check(
-            &tree,
-            &expect![[r#"
-                01.0 01.0/00.0 01.1 01.0/00.0/00.0 01.0/00.0/00.1 01.0/00.0/00.2 01.0/00.0/00.3 01.0/00.0/00.4 01.0/00.0/00.5 01.0/00.0/00.6 01.0/00.0/00.7 01.0/00.0/01.0 01.0/00.1
-                pcie-root-port,id=b1,slot=1,hotplug=off,bus=pcie.0,addr=01.0,multifunction=on
-                pci-bridge,id=b2,chassis_nr=2,shpc=off,bus=b1,addr=00.0,multifunction=on
-                pvpanic-pci,events=0,bus=b2,addr=00.0,multifunction=on
-                pvpanic-pci,events=0,bus=b2,addr=00.1
-                pvpanic-pci,events=0,bus=b2,addr=00.2
-                pvpanic-pci,events=0,bus=b2,addr=00.3
-                pvpanic-pci,events=0,bus=b2,addr=00.4
-                pvpanic-pci,events=0,bus=b2,addr=00.5
-                pvpanic-pci,events=0,bus=b2,addr=00.6
-                pvpanic-pci,events=0,bus=b2,addr=00.7
-                pvpanic-pci,events=0,bus=b2,addr=01.0
-                pvpanic-pci,events=0,bus=b1,addr=00.1
-                pvpanic-pci,events=0,bus=pcie.0,addr=01.1
-            "#]],
-        );
-    }
-
-    #[test]
-    fn overflow_goes_behind_bridges_in_order() {
-        let layout = lay_out(&endpoints(1000, None), MachineKind::Microvm).unwrap();
-        assert_eq!(layout.added_bridges, 3);
-        assert_eq!(layout.paths[0], "01.0");
-        assert_eq!(layout.paths[244], "1f.4", "248 functions less three bridges");
-        assert_eq!(layout.paths[245], "1f.5/00.0");
-        assert_eq!(layout.paths[245 + 256], "1f.6/00.0");
-        assert_eq!(lay_out(&endpoints(240, None), MachineKind::Q35).unwrap().added_bridges, 0);
-        assert_eq!(lay_out(&endpoints(241, None), MachineKind::Q35).unwrap().added_bridges, 1);
-    }
-
-    #[test]
-    fn bridges_nest_where_ports_fill_the_root_bus() {
-        let mut tree: Vec<_> = (0..247).map(|i| device(format!("port.{i}"), None, NodeKind::RootPort)).collect();
-        tree.extend(endpoints(500, None));
-        let layout = lay_out(&tree, MachineKind::Microvm).unwrap();
-        assert_eq!(layout.added_bridges, 2);
-        assert_eq!(layout.paths[247], "1f.7/00.0");
-        assert_eq!(layout.paths[746], "1f.7/1f.7/1e.4");
-    }
-
-    #[test]
-    fn what_does_not_fit_is_named() {
-        let mut port = vec![device("port", None, NodeKind::RootPort)];
-        port.extend(endpoints(9, Some(0)));
-        check(&port, &expect!["`port` has 9 devices below it and holds 8: move some elsewhere"]);
-        let mut bridge = vec![device("bridge", None, NodeKind::Bridge)];
-        bridge.extend(endpoints(257, Some(0)));
-        check(&bridge, &expect!["`bridge` has 257 devices below it and holds 256: move some elsewhere"]);
-        let leaf = vec![device("leaf", None, NodeKind::Endpoint), device("x", Some(0), NodeKind::Endpoint)];
-        check(&leaf, &expect!["`leaf` has devices below it but is neither a root port nor a bridge"]);
-        let deep = vec![device("b", None, NodeKind::Bridge), device("port", Some(0), NodeKind::RootPort)];
-        check(&deep, &expect!["root port `port` must sit on the root bus; use a bridge below other devices"]);
-        let ports: Vec<_> = (0..249).map(|i| device(format!("port.{i}"), None, NodeKind::RootPort)).collect();
-        check(&ports, &expect!["no place for `port.248`: root ports take all 248 places of the root bus"]);
-        let mut full = ports[..248].to_vec();
-        full.push(device("last", None, NodeKind::Endpoint));
-        check(&full, &expect!["no place for `last`: root ports take all 248 places of the root bus"]);
-        check(&[device("x", Some(0), NodeKind::Endpoint)], &expect!["`x` comes before its parent"]);
-        let bridges: Vec<_> = (0..256).map(|i| device(format!("b.{i}"), None, NodeKind::Bridge)).collect();
-        check(&bridges, &expect!["no bus number left for `b.254`: the tree needs more than a machine's 256 buses"]);
-        let error = lay_out(&endpoints(70_000, None), MachineKind::Microvm).unwrap_err();
-        assert!(matches!(error, LayoutError::TooManyBuses { limit: 256, .. }), "{error}");
-    }
-
-    /// Trees of up to 1,500 nodes: each new node picks its kind and, if it may, a parent.
-    fn trees() -> impl Strategy<Value = Vec<Device>> {
-        proptest::collection::vec((0..100u8, any::<prop::sample::Index>(), any::<bool>()), 0..1500).prop_map(|picks| {
-            let mut tree: Vec<Device> = Vec::new();
-            for (i, (pick, parent, root)) in picks.into_iter().enumerate() {
-                let homes: Vec<_> = (0..i).filter(|p| tree[*p].kind != NodeKind::Endpoint).collect();
-                let parent = (!root && !homes.is_empty()).then(|| homes[parent.index(homes.len())]);
-                let kind = match (pick, parent) {
-                    (0..4, None) => NodeKind::RootPort,
-                    (4..8, _) => NodeKind::Bridge,
-                    _ => NodeKind::Endpoint,
-                };
-                tree.push(device(format!("d.{i}"), parent, kind));
-            }
-            tree
-        })
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn every_device_has_a_place_of_its_own(tree in trees(), q35 in any::<bool>()) {
-            let kind = if q35 { MachineKind::Q35 } else { MachineKind::Microvm };
-            let Ok(layout) = lay_out(&tree, kind) else { return Ok(()) };
-            prop_assert_eq!(layout.paths.len(), tree.len());
-            prop_assert_eq!(layout.args.len(), tree.len() + layout.added_bridges);
-            let distinct: HashSet<_> = layout.paths.iter().collect();
-            prop_assert_eq!(distinct.len(), tree.len());
-            for (device, path) in tree.iter().zip(&layout.paths) {
-                let above = path.rsplit_once('/').map_or("", |(above, _)| above);
-                if let Some(parent) = device.parent {
-                    prop_assert_eq!(above, &layout.paths[parent]);
-                }
-            }
-            // What QEMU checks: buses exist before they are used, no address twice, and
-            // function 0 announces the others.
-            let (mut buses, mut taken) = (HashSet::from(["pcie.0".to_string()]), BTreeMap::new());
-            for arg in &layout.args {
-                let prop = |name| arg.props.iter().find(|p| p.0 == name).map(|p| p.1.clone());
-                let (bus, addr) = (prop("bus").unwrap(), prop("addr").unwrap());
-                prop_assert!(buses.contains(&bus));
-                prop_assert!(taken.insert((bus.clone(), addr), prop("multifunction").is_some()).is_none());
-                buses.extend(prop("id"));
-            }
-            for ((bus, addr), _) in &taken {
-                let zero = (bus.clone(), format!("{}.0", &addr[..2]));
-                prop_assert!(addr.ends_with('0') || taken.get(&zero) == Some(&true), "{} {}", bus, addr);
-            }
-        }
-    }
-}
+mod tests;

@@ -24,7 +24,12 @@ pub trait Sink {
     ///
     /// # Errors
     /// What could not be stored; measuring stops.
-    fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> anyhow::Result<()>;
+    fn finished(
+        &mut self,
+        trial: &Trial,
+        raw: &RawBoot,
+        result: &TrialResult,
+    ) -> anyhow::Result<()>;
 }
 
 /// How to measure.
@@ -55,12 +60,28 @@ enum Message<'a> {
     Interrupted,
 }
 
+impl Message<'_> {
+    /// Whether no trial may begin after this.
+    fn ends_it(&self, keep_going: bool) -> bool {
+        match self {
+            Self::Started(_) => false,
+            Self::Finished(_, _, result) => result.outcome != Outcome::Completed && !keep_going,
+            Self::Interrupted => true,
+        }
+    }
+}
+
 /// Makes every trial of `plan`. Which thread runs which trial, and when, changes no digit
 /// of a virtual-time result.
 ///
 /// # Errors
 /// Only what `sink` returned.
-pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &mut dyn Sink) -> anyhow::Result<Ended> {
+pub fn measure(
+    plan: &[Trial],
+    machine: &dyn Machine,
+    options: Options,
+    sink: &mut dyn Sink,
+) -> anyhow::Result<Ended> {
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let (send, receive) = mpsc::channel();
@@ -71,12 +92,18 @@ pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &m
             let (next, stop) = (&next, &stop);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let Some(trial) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    let Some(trial) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                        break;
+                    };
                     let _ = send.send(Message::Started(trial));
                     let message = match boot_until_known(trial, machine, options.retries) {
                         Ok((raw, result)) => Message::Finished(trial, raw, Box::new(result)),
                         Err(Interrupted) => Message::Interrupted,
                     };
+                    // Here, not where the message is read: no other trial may begin meanwhile.
+                    if message.ends_it(options.keep_going) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
                     if send.send(message).is_err() {
                         break;
                     }
@@ -88,20 +115,17 @@ pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &m
         for message in &receive {
             match message {
                 Message::Started(trial) => sink.started(trial),
-                Message::Interrupted => {
-                    ended = Ended::Interrupted;
-                    stop.store(true, Ordering::Relaxed);
-                }
+                Message::Interrupted => ended = Ended::Interrupted,
                 Message::Finished(trial, raw, result) => {
                     if let Err(error) = sink.finished(trial, &raw, &result) {
                         stop.store(true, Ordering::Relaxed);
                         return Err(error);
                     }
-                    if result.outcome != Outcome::Completed && !options.keep_going {
-                        stop.store(true, Ordering::Relaxed);
-                        if ended == Ended::Complete {
-                            ended = Ended::GaveUp;
-                        }
+                    if result.outcome != Outcome::Completed
+                        && !options.keep_going
+                        && ended == Ended::Complete
+                    {
+                        ended = Ended::GaveUp;
                     }
                 }
             }
@@ -110,7 +134,11 @@ pub fn measure(plan: &[Trial], machine: &dyn Machine, options: Options, sink: &m
     })
 }
 
-fn boot_until_known(trial: &Trial, machine: &dyn Machine, retries: u32) -> Result<(RawBoot, TrialResult), Interrupted> {
+fn boot_until_known(
+    trial: &Trial,
+    machine: &dyn Machine,
+    retries: u32,
+) -> Result<(RawBoot, TrialResult), Interrupted> {
     let mut left = retries;
     loop {
         let raw = machine.boot(trial)?;

@@ -80,8 +80,17 @@ impl Rule {
 }
 
 /// Judges one boot cycle: its log, the logs after it, and the console's splats.
-pub fn judge(scenario: &Scenario, variant: &Variant, boots: &[BootLog], splats: &[String]) -> Verdict {
-    let mut judge = Judge { scenario, variant, verdict: Verdict::default() };
+pub fn judge(
+    scenario: &Scenario,
+    variant: &Variant,
+    boots: &[BootLog],
+    splats: &[String],
+) -> Verdict {
+    let mut judge = Judge {
+        scenario,
+        variant,
+        verdict: Verdict::default(),
+    };
     judge.console(splats);
     judge.rebooted(boots);
     if let Some(first) = boots.first() {
@@ -116,12 +125,17 @@ impl Judge<'_> {
     fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
         self.verdict.checked += 1;
         if !holds {
-            self.verdict.violations.push(Violation { rule, what: what() });
+            self.verdict
+                .violations
+                .push(Violation { rule, what: what() });
         }
     }
 
     fn name(&self, device: usize) -> String {
-        self.scenario.devices.get(device).map_or_else(|| format!("device {device} (not in the scenario)"), |d| d.name.clone())
+        self.scenario.devices.get(device).map_or_else(
+            || format!("device {device} (not in the scenario)"),
+            |d| d.name.clone(),
+        )
     }
 
     fn console(&mut self, splats: &[String]) {
@@ -129,11 +143,17 @@ impl Judge<'_> {
     }
 
     fn rebooted(&mut self, boots: &[BootLog]) {
-        self.check(Rule::Rebooted, boots.len() == 2, || format!("{} boots were seen, not 2", boots.len()));
+        self.check(Rule::Rebooted, boots.len() == 2, || {
+            format!("{} boots were seen, not 2", boots.len())
+        });
     }
 
     fn pid1(&mut self, boots: &[BootLog]) {
-        let errors: Vec<_> = boots.iter().flat_map(|b| &b.errors).map(|(what, errno)| format!("{what} (errno {errno})")).collect();
+        let errors: Vec<_> = boots
+            .iter()
+            .flat_map(|b| &b.errors)
+            .map(|(what, errno)| format!("{what} (errno {errno})"))
+            .collect();
         self.check(Rule::Pid1, errors.is_empty(), || errors.join("; "));
     }
 
@@ -172,12 +192,22 @@ impl Judge<'_> {
             let name = self.name(device);
             let expected = usize::from(bound);
             self.check(Rule::ShutDownOnce, calls.len() == expected, || {
-                format!("{name} was shut down {} times, expected {expected}", calls.len())
+                format!(
+                    "{name} was shut down {} times, expected {expected}",
+                    calls.len()
+                )
             });
             for call in calls {
                 match call.end {
-                    Some(end) => spans.push(Span { device, begin: call.begin, locked: call.locked, end }),
-                    None => self.check(Rule::ShutDownOnce, false, || format!("{name}'s shutdown never returned")),
+                    Some(end) => spans.push(Span {
+                        device,
+                        begin: call.begin,
+                        locked: call.locked,
+                        end,
+                    }),
+                    None => self.check(Rule::ShutDownOnce, false, || {
+                        format!("{name}'s shutdown never returned")
+                    }),
                 }
             }
         }
@@ -196,7 +226,10 @@ impl Judge<'_> {
                 if let Some(begin) = begin_of[parent] {
                     let (child, parent_name) = (self.name(span.device), self.name(parent));
                     self.check(Rule::ChildrenFirst, span.end <= begin, || {
-                        format!("{parent_name} began at {} while its child {child} ended at {}", begin.0, span.end.0)
+                        format!(
+                            "{parent_name} began at {} while its child {child} ended at {}",
+                            begin.0, span.end.0
+                        )
                     });
                     // What is above that parent is checked against it in its own turn.
                     break;
@@ -213,7 +246,10 @@ impl Judge<'_> {
         for pair in spans.windows(2) {
             let names = (self.name(pair[0].device), self.name(pair[1].device));
             self.check(Rule::NoOverlap, pair[0].end <= pair[1].begin, || {
-                format!("{} began at {} before {} ended at {}", names.1, pair[1].begin.0, names.0, pair[0].end.0)
+                format!(
+                    "{} began at {} before {} ended at {}",
+                    names.1, pair[1].begin.0, names.0, pair[0].end.0
+                )
             });
         }
     }
@@ -221,33 +257,57 @@ impl Judge<'_> {
     fn locks(&mut self, spans: &[Span]) {
         let mut held: Vec<(String, Span)> = spans
             .iter()
-            .filter_map(|s| Some((self.scenario.profile(self.variant, s.device)?.lock.clone()?, *s)))
+            .filter_map(|s| {
+                Some((
+                    self.scenario
+                        .profile(self.variant, s.device)?
+                        .lock
+                        .clone()?,
+                    *s,
+                ))
+            })
             .collect();
         held.sort_by(|a, b| (&a.0, a.1.locked, a.1.end).cmp(&(&b.0, b.1.locked, b.1.end)));
         for pair in held.windows(2).filter(|p| p[0].0 == p[1].0) {
             let names = (self.name(pair[0].1.device), self.name(pair[1].1.device));
-            self.check(Rule::LockHeldAlone, pair[0].1.end <= pair[1].1.locked, || {
-                format!("{} and {} held {} at once", names.0, names.1, pair[0].0)
-            });
+            self.check(
+                Rule::LockHeldAlone,
+                pair[0].1.end <= pair[1].1.locked,
+                || format!("{} and {} held {} at once", names.0, names.1, pair[0].0),
+            );
         }
     }
 
     fn inside_window(&mut self, log: &BootLog, spans: &[Span]) {
-        let (Some(begin), Some(end)) = (log.marks.get(&Mark::ShutdownBegin), log.marks.get(&Mark::ShutdownEnd)) else {
+        let (Some(begin), Some(end)) = (
+            log.marks.get(&Mark::ShutdownBegin),
+            log.marks.get(&Mark::ShutdownEnd),
+        ) else {
             return;
         };
         for span in spans {
             let name = self.name(span.device);
-            self.check(Rule::InsideWindow, span.begin >= begin.mono && span.end <= end.mono, || {
-                format!("{name} ran from {} to {}, device_shutdown from {} to {}", span.begin.0, span.end.0, begin.mono.0, end.mono.0)
-            });
+            self.check(
+                Rule::InsideWindow,
+                span.begin >= begin.mono && span.end <= end.mono,
+                || {
+                    format!(
+                        "{name} ran from {} to {}, device_shutdown from {} to {}",
+                        span.begin.0, span.end.0, begin.mono.0, end.mono.0
+                    )
+                },
+            );
         }
     }
 
     fn delays(&mut self, log: &BootLog) {
         for event in &log.callbacks {
-            let (Some(end), true) = (event.end, event.device < self.scenario.devices.len()) else { continue };
-            let Some(profile) = self.scenario.profile(self.variant, event.device) else { continue };
+            let (Some(end), true) = (event.end, event.device < self.scenario.devices.len()) else {
+                continue;
+            };
+            let Some(profile) = self.scenario.profile(self.variant, event.device) else {
+                continue;
+            };
             let steps = match event.callback {
                 Callback::Probe => &profile.probe,
                 Callback::Shutdown => &profile.shutdown,
@@ -257,7 +317,10 @@ impl Judge<'_> {
             let granted = end - event.locked;
             let name = self.name(event.device);
             self.check(Rule::DelayRespected, granted >= asked, || {
-                format!("{name}'s {:?} took {granted}, its profile asks for {asked}", event.callback)
+                format!(
+                    "{name}'s {:?} took {granted}, its profile asks for {asked}",
+                    event.callback
+                )
             });
         }
     }

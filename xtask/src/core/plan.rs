@@ -74,9 +74,23 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                 order.reverse();
             }
             for variant in order {
-                let id = format!("{}/{}/{repeat}", scenario.name, scenario.variants[variant].name);
-                let kernel = KernelSpec { source: scenario.kernel.clone(), series: scenario.variants[variant].series.clone() };
-                trials.push(Trial { id, index: trials.len(), scenario: scenario.clone(), variant, repeat, clock, kernel });
+                let id = format!(
+                    "{}/{}/{repeat}",
+                    scenario.name, scenario.variants[variant].name
+                );
+                let kernel = KernelSpec {
+                    source: scenario.kernel.clone(),
+                    series: scenario.variants[variant].series.clone(),
+                };
+                trials.push(Trial {
+                    id,
+                    index: trials.len(),
+                    scenario: scenario.clone(),
+                    variant,
+                    repeat,
+                    clock,
+                    kernel,
+                });
             }
         }
     }

@@ -31,8 +31,14 @@ pub fn files(trial: &Trial, paths: &[String], finish: Finish) -> BTreeMap<String
     let records = 3 * trial.scenario.devices.len() + OTHER_RECORDS;
     BTreeMap::from([
         ("bootrig/plan".to_owned(), plan.into_bytes()),
-        ("bootrig/marks.params".to_owned(), format!("records={records}\n").into_bytes()),
-        ("bootrig/dummy_pci.params".to_owned(), device_table(trial, paths).into_bytes()),
+        (
+            "bootrig/marks.params".to_owned(),
+            format!("records={records}\n").into_bytes(),
+        ),
+        (
+            "bootrig/dummy_pci.params".to_owned(),
+            device_table(trial, paths).into_bytes(),
+        ),
     ])
 }
 
@@ -43,10 +49,16 @@ fn device_table(trial: &Trial, paths: &[String]) -> String {
     let mut locks: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut profiles, mut devices) = (String::new(), String::new());
     for (index, path) in paths.iter().enumerate() {
-        let Some(profile) = scenario.profile(variant, index) else { continue };
+        let Some(profile) = scenario.profile(variant, index) else {
+            continue;
+        };
         let next = numbers.len();
         let number = *numbers.entry(&profile.name).or_insert_with(|| {
-            let _ = writeln!(profiles, "profile={next}:{}", profile_value(profile, &mut locks));
+            let _ = writeln!(
+                profiles,
+                "profile={next}:{}",
+                profile_value(profile, &mut locks)
+            );
             next
         });
         let _ = writeln!(devices, "dev={index}:{path}:{number}");
@@ -60,7 +72,12 @@ fn profile_value<'a>(profile: &'a Profile, locks: &mut BTreeMap<&'a str, usize>)
         *locks.entry(name).or_insert(next)
     });
     let lock = lock.map_or_else(|| "-".to_owned(), |n| n.to_string());
-    format!("{}:{}:{}:{lock}", steps(&profile.probe), steps(&profile.shutdown), steps(&profile.remove))
+    format!(
+        "{}:{}:{}:{lock}",
+        steps(&profile.probe),
+        steps(&profile.shutdown),
+        steps(&profile.remove)
+    )
 }
 
 fn steps(steps: &[Step]) -> String {

@@ -35,12 +35,25 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         scenario.devices.len()
     );
     for metric in &scenario.metrics {
-        if part.variants.iter().any(|v| v.metrics.contains_key(metric.name())) {
-            let _ = writeln!(out, "### {}\n\n{}\n", metric.name(), metric_table(scenario, part, *metric));
+        if part
+            .variants
+            .iter()
+            .any(|v| v.metrics.contains_key(metric.name()))
+        {
+            let _ = writeln!(
+                out,
+                "### {}\n\n{}\n",
+                metric.name(),
+                metric_table(scenario, part, *metric)
+            );
         }
     }
     if scenario.metrics.contains(&Metric::DeviceShutdown) {
-        let _ = writeln!(out, "### device_shutdown by device\n\n{}\n", device_table(scenario, part));
+        let _ = writeln!(
+            out,
+            "### device_shutdown by device\n\n{}\n",
+            device_table(scenario, part)
+        );
     }
     failures(out, part);
     if !part.expectations.is_empty() {
@@ -51,18 +64,30 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
 
 fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
     let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_header(header.iter().copied());
+    table
+        .load_style(ASCII_MARKDOWN)
+        .set_header(header.iter().copied());
     for row in rows {
         table.add_row(row);
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_cell_alignment(if index == 0 { CellAlignment::Left } else { CellAlignment::Right });
+        column.set_cell_alignment(if index == 0 {
+            CellAlignment::Left
+        } else {
+            CellAlignment::Right
+        });
     }
     table
 }
 
 fn theirs(scenario: &Scenario, variant: &str, metric: Metric) -> Option<Nanos> {
-    scenario.reference.as_ref()?.values.iter().find(|v| v.0 == variant && v.1 == metric).map(|v| v.2)
+    scenario
+        .reference
+        .as_ref()?
+        .values
+        .iter()
+        .find(|v| v.0 == variant && v.1 == metric)
+        .map(|v| v.2)
 }
 
 fn or_dash<T: std::fmt::Display>(value: Option<T>) -> String {
@@ -74,12 +99,23 @@ fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> 
     if metric == Metric::Reboot {
         return reboot_table(part);
     }
-    let reference = scenario.variants.iter().any(|v| theirs(scenario, &v.name, metric).is_some());
-    let ideal = part.variants.iter().any(|v| value(v).is_some_and(|m| m.ideal.is_some()));
+    let reference = scenario
+        .variants
+        .iter()
+        .any(|v| theirs(scenario, &v.name, metric).is_some());
+    let ideal = part
+        .variants
+        .iter()
+        .any(|v| value(v).is_some_and(|m| m.ideal.is_some()));
     let mut header = vec!["variant"];
     header.extend(reference.then_some("theirs"));
     header.push("ours");
-    header.extend(ideal.then_some(["ideal", "efficiency", "bound by"]).into_iter().flatten());
+    header.extend(
+        ideal
+            .then_some(["ideal", "efficiency", "bound by"])
+            .into_iter()
+            .flatten(),
+    );
     let rows = part.variants.iter().map(|variant| {
         let measured = value(variant);
         let mut row = vec![variant.name.clone()];
@@ -103,16 +139,37 @@ fn ideal_cells(measured: Option<&MetricSummary>) -> [String; 3] {
     });
     [
         or_dash(measured.and_then(|m| m.ideal).map(Nanos)),
-        or_dash(measured.and_then(|m| m.efficiency).map(|e| format!("{:.1} %", e * 100.0))),
+        or_dash(
+            measured
+                .and_then(|m| m.efficiency)
+                .map(|e| format!("{:.1} %", e * 100.0)),
+        ),
         or_dash(bound),
     ]
 }
 
 fn reboot_table(part: &ScenarioSummary) -> Table {
-    let columns = ["reboot", "reboot/user_space", "reboot/kernel", "reboot/device_shutdown", "reboot/firmware", "reboot/next_boot"];
-    let header = ["variant", "reboot", "user space", "kernel", "device_shutdown", "firmware", "next boot"];
+    let columns = [
+        "reboot",
+        "reboot/user_space",
+        "reboot/kernel",
+        "reboot/device_shutdown",
+        "reboot/firmware",
+        "reboot/next_boot",
+    ];
+    let header = [
+        "variant",
+        "reboot",
+        "user space",
+        "kernel",
+        "device_shutdown",
+        "firmware",
+        "next boot",
+    ];
     let rows = part.variants.iter().map(|v| {
-        let cells = columns.iter().map(|c| or_dash(v.metrics.get(*c).map(|m| Nanos(m.median))));
+        let cells = columns
+            .iter()
+            .map(|c| or_dash(v.metrics.get(*c).map(|m| Nanos(m.median))));
         std::iter::once(v.name.clone()).chain(cells).collect()
     });
     table(&header, rows.collect())
@@ -128,8 +185,12 @@ fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> Table {
             None => groups.push((name, 1)),
         }
     }
-    let known: BTreeMap<&str, Nanos> =
-        scenario.reference.iter().flat_map(|r| &r.devices).map(|d| (d.0.as_str(), d.1)).collect();
+    let known: BTreeMap<&str, Nanos> = scenario
+        .reference
+        .iter()
+        .flat_map(|r| &r.devices)
+        .map(|d| (d.0.as_str(), d.1))
+        .collect();
     let mut header = vec!["device", "count"];
     header.extend((!known.is_empty()).then_some("theirs, serial"));
     header.extend(part.variants.iter().map(|v| v.name.as_str()));
@@ -138,7 +199,11 @@ fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> Table {
         if !known.is_empty() {
             row.push(or_dash(known.get(name)));
         }
-        row.extend(part.variants.iter().map(|v| or_dash(slowest(v, name).map(Nanos))));
+        row.extend(
+            part.variants
+                .iter()
+                .map(|v| or_dash(slowest(v, name).map(Nanos))),
+        );
         row
     });
     table(&header, rows.collect())
@@ -147,14 +212,24 @@ fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> Table {
 /// A device's name without its `.N`.
 pub fn group(device: &str) -> &str {
     match device.rsplit_once('.') {
-        Some((name, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => name,
+        Some((name, number))
+            if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            name
+        }
         _ => device,
     }
 }
 
 fn slowest(variant: &VariantSummary, name: &str) -> Option<u64> {
-    let devices = variant.metrics.iter().filter_map(|(m, s)| Some((m.strip_prefix("device_shutdown/")?, s)));
-    devices.filter(|(d, _)| group(d) == name).map(|(_, s)| s.median).max()
+    let devices = variant
+        .metrics
+        .iter()
+        .filter_map(|(m, s)| Some((m.strip_prefix("device_shutdown/")?, s)));
+    devices
+        .filter(|(d, _)| group(d) == name)
+        .map(|(_, s)| s.median)
+        .max()
 }
 
 fn failures(out: &mut String, part: &ScenarioSummary) {
@@ -180,13 +255,25 @@ fn expectation_table(part: &ScenarioSummary) -> Table {
 
 fn oracle(out: &mut String, part: &ScenarioSummary) {
     let checked: u64 = part.variants.iter().map(|v| v.oracle.checked).sum();
-    let violations: Vec<_> = part.variants.iter().flat_map(|v| &v.oracle.violations).collect();
-    let _ = writeln!(out, "oracle: {checked} facts checked, {} violations", violations.len());
+    let violations: Vec<_> = part
+        .variants
+        .iter()
+        .flat_map(|v| &v.oracle.violations)
+        .collect();
+    let _ = writeln!(
+        out,
+        "oracle: {checked} facts checked, {} violations",
+        violations.len()
+    );
     for violation in violations.iter().take(20) {
         let _ = writeln!(out, "- {violation}");
     }
     if violations.len() > 20 {
-        let _ = writeln!(out, "- and {} more, all in summary.json", violations.len() - 20);
+        let _ = writeln!(
+            out,
+            "- and {} more, all in summary.json",
+            violations.len() - 20
+        );
     }
     out.push('\n');
 }

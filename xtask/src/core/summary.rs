@@ -126,7 +126,9 @@ pub struct Sample {
 /// All samples of a completed trial, in a fixed order: metrics asked for, parts of the
 /// reboot, then devices.
 pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
-    let (Some(times), Some(log)) = (&result.times, &result.log) else { return vec![] };
+    let (Some(times), Some(log)) = (&result.times, &result.log) else {
+        return vec![];
+    };
     let mut samples = Vec::new();
     let mut push = |metric: String, value| samples.push(Sample { metric, value });
     for metric in &scenario.metrics {
@@ -152,11 +154,18 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
             Metric::DeviceShutdown => super::event::Callback::Shutdown,
             Metric::Boot | Metric::Reboot => continue,
         };
-        let mut of_metric: Vec<_> = log.callbacks.iter().filter(|e| e.callback == callback).collect();
+        let mut of_metric: Vec<_> = log
+            .callbacks
+            .iter()
+            .filter(|e| e.callback == callback)
+            .collect();
         of_metric.sort_by_key(|e| e.device);
         for event in of_metric {
             if let (Some(device), Some(end)) = (scenario.devices.get(event.device), event.end) {
-                push(format!("{}/{}", metric.name(), device.name), end - event.begin);
+                push(
+                    format!("{}/{}", metric.name(), device.name),
+                    end - event.begin,
+                );
             }
         }
     }
@@ -164,33 +173,71 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
 }
 
 /// Sums up a run. `results` are those there are, in any order.
-pub fn summarise(run: &str, host: serde_json::Value, plan: &[Trial], results: &BTreeMap<String, TrialResult>) -> Summary {
+pub fn summarise(
+    run: &str,
+    host: serde_json::Value,
+    plan: &[Trial],
+    results: &BTreeMap<String, TrialResult>,
+) -> Summary {
     let mut scenarios: Vec<&Trial> = Vec::new();
     for trial in plan {
-        if !scenarios.iter().any(|t| t.scenario.name == trial.scenario.name) {
+        if !scenarios
+            .iter()
+            .any(|t| t.scenario.name == trial.scenario.name)
+        {
             scenarios.push(trial);
         }
     }
-    let scenarios = scenarios.into_iter().map(|t| scenario_summary(&t.scenario, plan, results)).collect();
-    Summary { schema: SCHEMA, run: run.into(), host, scenarios }
+    let scenarios = scenarios
+        .into_iter()
+        .map(|t| scenario_summary(&t.scenario, plan, results))
+        .collect();
+    Summary {
+        schema: SCHEMA,
+        run: run.into(),
+        host,
+        scenarios,
+    }
 }
 
-fn scenario_summary(scenario: &Scenario, plan: &[Trial], results: &BTreeMap<String, TrialResult>) -> ScenarioSummary {
+fn scenario_summary(
+    scenario: &Scenario,
+    plan: &[Trial],
+    results: &BTreeMap<String, TrialResult>,
+) -> ScenarioSummary {
     let variants: Vec<_> = scenario
         .variants
         .iter()
         .map(|variant| {
-            let trials: Vec<_> = plan.iter().filter(|t| t.scenario.name == scenario.name && t.variant().name == variant.name).collect();
+            let trials: Vec<_> = plan
+                .iter()
+                .filter(|t| t.scenario.name == scenario.name && t.variant().name == variant.name)
+                .collect();
             let found: Vec<_> = trials.iter().filter_map(|t| results.get(&t.id)).collect();
             let clock = trials.first().map_or(scenario.clock, |t| t.clock);
             variant_summary(scenario, variant, clock, trials.len(), &found)
         })
         .collect();
-    let expectations = scenario.expect.iter().map(|e| judge(e, &variants)).collect();
-    ScenarioSummary { name: scenario.name.clone(), hash: scenario.hash.clone(), variants, expectations }
+    let expectations = scenario
+        .expect
+        .iter()
+        .map(|e| judge(e, &variants))
+        .collect();
+    ScenarioSummary {
+        name: scenario.name.clone(),
+        hash: scenario.hash.clone(),
+        variants,
+        expectations,
+    }
 }
 
-fn variant_summary(scenario: &Scenario, variant: &Variant, clock: Clock, planned: usize, found: &[&TrialResult]) -> VariantSummary {
+fn variant_summary(
+    scenario: &Scenario,
+    variant: &Variant,
+    clock: Clock,
+    planned: usize,
+    found: &[&TrialResult],
+) -> VariantSummary {
     let failure = found.iter().find(|r| r.outcome != Outcome::Completed);
     let outcome = match failure {
         Some(result) => result.outcome.to_string(),
@@ -201,15 +248,27 @@ fn variant_summary(scenario: &Scenario, variant: &Variant, clock: Clock, planned
     let mut oracle = OracleSummary::default();
     for result in found {
         oracle.checked += result.oracle.checked;
-        oracle.violations.extend(result.oracle.violations.iter().map(|v| format!("{}: {v}", result.id)));
+        oracle.violations.extend(
+            result
+                .oracle
+                .violations
+                .iter()
+                .map(|v| format!("{}: {v}", result.id)),
+        );
         for sample in samples(scenario, result) {
-            metrics.entry(sample.metric).or_insert_with(|| MetricSummary::empty(Unit::Ns)).samples.push(sample.value.0);
+            metrics
+                .entry(sample.metric)
+                .or_insert_with(|| MetricSummary::empty(Unit::Ns))
+                .samples
+                .push(sample.value.0);
         }
     }
     for (name, metric) in &mut metrics {
         metric.median = stats::median(&metric.samples);
         let known = scenario.metrics.iter().find(|m| m.name() == name);
-        let ideals: Vec<_> = known.map_or(vec![], |m| found.iter().filter_map(|r| r.metric(*m)?.1).collect());
+        let ideals: Vec<_> = known.map_or(vec![], |m| {
+            found.iter().filter_map(|r| r.metric(*m)?.1).collect()
+        });
         if let Some(first) = ideals.first() {
             let ideal = stats::median(&ideals.iter().map(|i| i.time.0).collect::<Vec<_>>());
             metric.ideal = Some(ideal);
@@ -217,40 +276,82 @@ fn variant_summary(scenario: &Scenario, variant: &Variant, clock: Clock, planned
             metric.efficiency = (metric.median > 0).then(|| ideal as f64 / metric.median as f64);
         }
     }
-    VariantSummary { name: variant.name.clone(), clock, outcome, metrics, oracle }
+    VariantSummary {
+        name: variant.name.clone(),
+        clock,
+        outcome,
+        metrics,
+        oracle,
+    }
 }
 
 impl MetricSummary {
     fn empty(unit: Unit) -> Self {
-        Self { unit, samples: vec![], median: 0, ideal: None, bound: None, efficiency: None }
+        Self {
+            unit,
+            samples: vec![],
+            median: 0,
+            ideal: None,
+            bound: None,
+            efficiency: None,
+        }
     }
 }
 
 fn judge(expectation: &Expectation, variants: &[VariantSummary]) -> Judged {
     let metric = expectation.metric.name();
-    let value = |variant: &str| variants.iter().find(|v| v.name == variant && v.outcome == "completed")?.metrics.get(metric);
+    let value = |variant: &str| {
+        variants
+            .iter()
+            .find(|v| v.name == variant && v.outcome == "completed")?
+            .metrics
+            .get(metric)
+    };
     let own = value(&expectation.variant);
     let (label, target) = match &expectation.of {
         Target::Value(nanos) => (nanos.to_string(), Some(nanos.0)),
         Target::Ideal => {
             let ideal = own.and_then(|m| m.ideal);
-            (format!("the ideal{}", ideal.map_or(String::new(), |i| format!(" ({})", Nanos(i)))), ideal)
+            (
+                format!(
+                    "the ideal{}",
+                    ideal.map_or(String::new(), |i| format!(" ({})", Nanos(i)))
+                ),
+                ideal,
+            )
         }
         Target::Variant(name) => {
             let other = value(name).map(|m| m.median);
-            (format!("{name}{}", other.map_or(String::new(), |o| format!(" ({})", Nanos(o)))), other)
+            (
+                format!(
+                    "{name}{}",
+                    other.map_or(String::new(), |o| format!(" ({})", Nanos(o)))
+                ),
+                other,
+            )
         }
     };
     let (got, ok) = match (own, target) {
         (Some(own), Some(target)) if target > 0 => {
             let off = own.median as f64 / target as f64 - 1.0;
             let limit = target as f64 * expectation.within.factor();
-            (format!("{} ({:+.2} %)", Nanos(own.median), off * 100.0), Some(own.median.abs_diff(target) as f64 <= limit))
+            (
+                format!("{} ({:+.2} %)", Nanos(own.median), off * 100.0),
+                Some(own.median.abs_diff(target) as f64 <= limit),
+            )
         }
-        (None, _) => (format!("no value: {} did not complete", expectation.variant), None),
+        (None, _) => (
+            format!("no value: {} did not complete", expectation.variant),
+            None,
+        ),
         _ => ("no value to compare with".into(), None),
     };
-    Judged { what: format!("{}.{metric}", expectation.variant), want: format!("within {} of {label}", expectation.within), got, ok }
+    Judged {
+        what: format!("{}.{metric}", expectation.variant),
+        want: format!("within {} of {label}", expectation.within),
+        got,
+        ok,
+    }
 }
 
 /// The exit code that a summary stands for: what could not be measured weighs more than
@@ -262,7 +363,13 @@ pub fn exit(summary: &Summary) -> Exit {
         Exit::Infrastructure
     } else if variants().any(|v| v.outcome != "completed") {
         Exit::Guest
-    } else if variants().any(|v| !v.oracle.violations.is_empty()) || summary.scenarios.iter().flat_map(|s| &s.expectations).any(|e| e.ok != Some(true)) {
+    } else if variants().any(|v| !v.oracle.violations.is_empty())
+        || summary
+            .scenarios
+            .iter()
+            .flat_map(|s| &s.expectations)
+            .any(|e| e.ok != Some(true))
+    {
         Exit::Failed
     } else {
         Exit::Done

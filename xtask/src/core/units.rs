@@ -81,7 +81,7 @@ fn quantity(text: &str, what: &str, units: &[(&str, u64)]) -> Result<u64, UnitEr
     let scaled = (digits(whole)? * denominator + digits(part)?)
         .checked_mul(u128::from(scale))
         .ok_or_else(too_big)?;
-    if scaled % denominator != 0 {
+    if !scaled.is_multiple_of(denominator) {
         return Err(error("it is finer than the smallest unit".into()));
     }
     u64::try_from(scaled / denominator).map_err(|_| too_big())
@@ -114,7 +114,7 @@ fn exact(value: u64, units: &[(&str, u64)]) -> String {
     let (name, scale) = units
         .iter()
         .rev()
-        .find(|u| value % u.1 == 0)
+        .find(|u| value.is_multiple_of(u.1))
         .unwrap_or(&units[0]);
     if value == 0 {
         format!("0 {}", units[0].0)

@@ -36,9 +36,16 @@ pub struct Baseline {
 pub fn save(folder: &Path, scenario: &str, identity: &Identity, samples: &str) -> Result<()> {
     let dir = folder.join(scenario);
     fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
-    let file = File { schema: SCHEMA, identity: identity.clone(), samples: blake3::hash(samples.as_bytes()).to_hex().to_string() };
+    let file = File {
+        schema: SCHEMA,
+        identity: identity.clone(),
+        samples: blake3::hash(samples.as_bytes()).to_hex().to_string(),
+    };
     write_whole(&dir.join("samples.csv"), samples.as_bytes())?;
-    write_whole(&dir.join("baseline.yaml"), serde_yaml::to_string(&file)?.as_bytes())
+    write_whole(
+        &dir.join("baseline.yaml"),
+        serde_yaml::to_string(&file)?.as_bytes(),
+    )
 }
 
 /// Reads the baseline of `scenario`.
@@ -49,20 +56,38 @@ pub fn load(folder: &Path, scenario: &str) -> Result<Baseline> {
     let dir = folder.join(scenario);
     let path = dir.join("baseline.yaml");
     if !path.is_file() {
-        return Err(Fault::usage(format!("there is no baseline of {scenario}; make one with: cargo xtask baseline save RUN")).into());
+        return Err(Fault::usage(format!(
+            "there is no baseline of {scenario}; make one with: cargo xtask baseline save RUN"
+        ))
+        .into());
     }
-    let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
-    let file: File = serde_yaml::from_str(&read(&path)?).map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
+    let read = |path: &Path| {
+        fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+    };
+    let file: File = serde_yaml::from_str(&read(&path)?)
+        .map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
     if file.schema != SCHEMA {
-        return Err(Fault::usage(format!("{} has schema {}, this program reads {SCHEMA}", path.display(), file.schema)).into());
+        return Err(Fault::usage(format!(
+            "{} has schema {}, this program reads {SCHEMA}",
+            path.display(),
+            file.schema
+        ))
+        .into());
     }
     let samples = read(&dir.join("samples.csv"))?;
     let sum = blake3::hash(samples.as_bytes()).to_hex();
     if sum.as_str() != file.samples {
-        let why = format!("{} has checksum {sum}, its baseline.yaml says {}: it was edited by hand or cut; restore it, or save a new baseline", dir.join("samples.csv").display(), file.samples);
+        let why = format!(
+            "{} has checksum {sum}, its baseline.yaml says {}: it was edited by hand or cut; restore it, or save a new baseline",
+            dir.join("samples.csv").display(),
+            file.samples
+        );
         return Err(Fault::usage(why).into());
     }
-    Ok(Baseline { identity: file.identity, samples })
+    Ok(Baseline {
+        identity: file.identity,
+        samples,
+    })
 }
 
 /// Splits a run's samples.csv by scenario; each part keeps the header line.
@@ -72,7 +97,10 @@ pub fn by_scenario(csv: &str) -> BTreeMap<String, String> {
     let header = lines.next().unwrap_or_default();
     for line in lines {
         let name = line.split(',').next().unwrap_or_default();
-        parts.entry(name.to_owned()).or_insert_with(|| header.to_owned()).push_str(line);
+        parts
+            .entry(name.to_owned())
+            .or_insert_with(|| header.to_owned())
+            .push_str(line);
     }
     parts
 }

@@ -19,10 +19,10 @@ mod run;
 mod scratch;
 mod signals;
 
+pub use crate::core::fault::Stopped;
 pub use guardian::serve_if_asked;
 pub use run::{attached, read, run_logged, stream};
 pub use scratch::{Scratch, scratch, scratch_in};
-pub use crate::core::fault::Stopped;
 pub use signals::{install_handlers, interrupt, interrupted};
 
 use guardian::{Reach, Ticket};

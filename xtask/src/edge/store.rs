@@ -103,22 +103,44 @@ impl Run {
         let dir = results.join(&header.id);
         fs::create_dir_all(results).with_context(|| format!("creating {}", results.display()))?;
         fs::create_dir(&dir).with_context(|| format!("creating run folder {}", dir.display()))?;
-        fs::create_dir(dir.join("trials")).and_then(|()| fs::create_dir(dir.join("console"))).with_context(|| format!("creating folders in {}", dir.display()))?;
-        write_whole(&dir.join("run.yaml"), serde_yaml::to_string(header)?.as_bytes())?;
+        fs::create_dir(dir.join("trials"))
+            .and_then(|()| fs::create_dir(dir.join("console")))
+            .with_context(|| format!("creating folders in {}", dir.display()))?;
+        write_whole(
+            &dir.join("run.yaml"),
+            serde_yaml::to_string(header)?.as_bytes(),
+        )?;
         Self::open(dir, BTreeMap::new(), &[])
     }
 
     /// Reads the header of an earlier run.
     pub fn header(results: &Path, id: &str) -> Result<Header> {
-        let plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) && !id.starts_with('.');
+        let plain = !id.is_empty()
+            && id
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            && !id.starts_with('.');
         let path = results.join(id).join("run.yaml");
         if !plain || !path.is_file() {
-            return Err(Fault::usage(format!("there is no run `{}` in {}; its folders are the runs", id.escape_debug(), results.display())).into());
+            return Err(Fault::usage(format!(
+                "there is no run `{}` in {}; its folders are the runs",
+                id.escape_debug(),
+                results.display()
+            ))
+            .into());
         }
-        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let header: Header = serde_yaml::from_str(&text).map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let header: Header = serde_yaml::from_str(&text)
+            .map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
         if header.schema != SCHEMA || header.id != id {
-            return Err(Fault::usage(format!("{} has schema {} and id {}; this program reads schema {SCHEMA}", path.display(), header.schema, header.id)).into());
+            return Err(Fault::usage(format!(
+                "{} has schema {} and id {}; this program reads schema {SCHEMA}",
+                path.display(),
+                header.schema,
+                header.id
+            ))
+            .into());
         }
         Ok(header)
     }
@@ -131,8 +153,16 @@ impl Run {
         for trial in plan {
             let path = trial_path(&dir, trial);
             let Ok(bytes) = fs::read(&path) else { continue };
-            let result: TrialResult = serde_json::from_slice(&bytes).with_context(|| format!("reading {}; delete it to make the trial again", path.display()))?;
-            let again = matches!(result.outcome, crate::core::boot::Outcome::Infrastructure(_));
+            let result: TrialResult = serde_json::from_slice(&bytes).with_context(|| {
+                format!(
+                    "reading {}; delete it to make the trial again",
+                    path.display()
+                )
+            })?;
+            let again = matches!(
+                result.outcome,
+                crate::core::boot::Outcome::Infrastructure(_)
+            );
             if result.id == trial.id && !again {
                 known.insert(trial.id.clone(), result);
             }
@@ -142,14 +172,32 @@ impl Run {
 
     fn open(dir: PathBuf, results: BTreeMap<String, TrialResult>, plan: &[Trial]) -> Result<Self> {
         let lock_path = dir.join(".lock");
-        let lock = File::options().create(true).append(true).open(&lock_path).with_context(|| format!("opening {}", lock_path.display()))?;
+        let lock = File::options()
+            .create(true)
+            .append(true)
+            .open(&lock_path)
+            .with_context(|| format!("opening {}", lock_path.display()))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Fault::usage(format!("run {} is being made by another process; wait for it or stop it", dir.display())).into());
+            return Err(Fault::usage(format!(
+                "run {} is being made by another process; wait for it or stop it",
+                dir.display()
+            ))
+            .into());
         }
         let csv_path = dir.join("samples.csv");
         write_whole(&csv_path, CSV_HEADER.as_bytes())?;
-        let csv = File::options().append(true).open(&csv_path).with_context(|| format!("opening {}", csv_path.display()))?;
-        let mut run = Self { dir, results: BTreeMap::new(), rows: BTreeMap::new(), next: 0, csv, _lock: lock };
+        let csv = File::options()
+            .append(true)
+            .open(&csv_path)
+            .with_context(|| format!("opening {}", csv_path.display()))?;
+        let mut run = Self {
+            dir,
+            results: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            next: 0,
+            csv,
+            _lock: lock,
+        };
         for trial in plan {
             if let Some(result) = results.get(&trial.id) {
                 run.note(trial, result)?;
@@ -167,8 +215,14 @@ impl Run {
     /// Stores a trial's result, console and channel. On return they are on disk.
     pub fn store(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
         let name = trial.id.replace('/', ".");
-        write_whole(&self.dir.join("console").join(format!("{name}.log")), &raw.console)?;
-        write_whole(&self.dir.join("console").join(format!("{name}.events")), &raw.channel)?;
+        write_whole(
+            &self.dir.join("console").join(format!("{name}.log")),
+            &raw.console,
+        )?;
+        write_whole(
+            &self.dir.join("console").join(format!("{name}.events")),
+            &raw.channel,
+        )?;
         write_whole(&trial_path(&self.dir, trial), &serde_json::to_vec(result)?)?;
         self.note(trial, result)?;
         self.results.insert(trial.id.clone(), result.clone());
@@ -177,8 +231,16 @@ impl Run {
 
     /// Adds a trial's rows to samples.csv once all trials before it have theirs.
     fn note(&mut self, trial: &Trial, result: &TrialResult) -> Result<()> {
-        let prefix = format!("{},{},{},{}", trial.scenario.name, trial.variant().name, trial.repeat, trial.clock);
-        let rows = summary::samples(&trial.scenario, result).into_iter().map(|s| format!("{prefix},{},ns,{}\n", s.metric, s.value.0));
+        let prefix = format!(
+            "{},{},{},{}",
+            trial.scenario.name,
+            trial.variant().name,
+            trial.repeat,
+            trial.clock
+        );
+        let rows = summary::samples(&trial.scenario, result)
+            .into_iter()
+            .map(|s| format!("{prefix},{},ns,{}\n", s.metric, s.value.0));
         self.rows.insert(trial.index, rows.collect());
         while let Some(rows) = self.rows.remove(&self.next) {
             self.append(&rows)?;
@@ -188,7 +250,9 @@ impl Run {
     }
 
     fn append(&mut self, rows: &str) -> Result<()> {
-        self.csv.write_all(rows.as_bytes()).with_context(|| format!("writing {}", self.dir.join("samples.csv").display()))
+        self.csv
+            .write_all(rows.as_bytes())
+            .with_context(|| format!("writing {}", self.dir.join("samples.csv").display()))
     }
 
     /// Writes what waits behind trials that were never made, and the summary.
@@ -203,5 +267,6 @@ impl Run {
 }
 
 fn trial_path(dir: &Path, trial: &Trial) -> PathBuf {
-    dir.join("trials").join(format!("{}.json", trial.id.replace('/', ".")))
+    dir.join("trials")
+        .join(format!("{}.json", trial.id.replace('/', ".")))
 }

@@ -12,7 +12,10 @@ use bootrig::core::{
     event::Encoder,
     machine::{End, Interrupted, Machine, RawBoot},
     plan::{Overrides, Trial, plan},
-    scenario::{Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Profile, Scenario, Step, Variant},
+    scenario::{
+        Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Profile, Scenario, Step,
+        Variant,
+    },
     units::{Bytes, Nanos},
 };
 
@@ -32,23 +35,44 @@ pub fn profile(name: &str, shutdown_ms: u64, lock: Option<&str>) -> Profile {
 }
 
 pub fn device(name: &str, parent: Option<usize>, kind: NodeKind, profile: Option<&str>) -> Device {
-    Device { name: name.into(), parent, kind, profile: profile.map(Into::into) }
+    Device {
+        name: name.into(),
+        parent,
+        kind,
+        profile: profile.map(Into::into),
+    }
 }
 
 pub fn variant(name: &str, order: Order) -> Variant {
-    Variant { name: name.into(), series: None, cmdline: vec![], order, swap: BTreeMap::new() }
+    Variant {
+        name: name.into(),
+        series: None,
+        cmdline: vec![],
+        order,
+        swap: BTreeMap::new(),
+    }
 }
 
 /// A bridge (30 ms) over two devices (100 ms, 50 ms), two devices sharing a lock (40 ms
 /// each), and one that does nothing.
 pub fn scenario() -> Scenario {
-    let profiles = [profile("bridge", 30, None), profile("slow", 100, None), profile("quick", 50, None), profile("locked", 40, Some("rtnl")), profile("idle", 0, None)];
+    let profiles = [
+        profile("bridge", 30, None),
+        profile("slow", 100, None),
+        profile("quick", 50, None),
+        profile("locked", 40, Some("rtnl")),
+        profile("idle", 0, None),
+    ];
     Scenario {
         name: "scripted".into(),
         about: String::new(),
         kernel: "6.1".into(),
         clock: Clock::Virtual,
-        machine: MachineSpec { kind: MachineKind::Microvm, cpus: 1, memory: Bytes(256 << 20) },
+        machine: MachineSpec {
+            kind: MachineKind::Microvm,
+            cpus: 1,
+            memory: Bytes(256 << 20),
+        },
         devices: vec![
             device("sw", None, NodeKind::Bridge, Some("bridge")),
             device("slow", Some(0), NodeKind::Endpoint, Some("slow")),
@@ -58,8 +82,16 @@ pub fn scenario() -> Scenario {
             device("idle", None, NodeKind::Endpoint, Some("idle")),
         ],
         profiles: profiles.into_iter().map(|p| (p.name.clone(), p)).collect(),
-        variants: vec![variant("serial", Order::Serial), variant("parallel", Order::Parallel)],
-        metrics: vec![Metric::Boot, Metric::Probe, Metric::DeviceShutdown, Metric::Reboot],
+        variants: vec![
+            variant("serial", Order::Serial),
+            variant("parallel", Order::Parallel),
+        ],
+        metrics: vec![
+            Metric::Boot,
+            Metric::Probe,
+            Metric::DeviceShutdown,
+            Metric::Reboot,
+        ],
         repeats: 1,
         reference: None,
         expect: vec![],
@@ -69,7 +101,13 @@ pub fn scenario() -> Scenario {
 }
 
 pub fn trials(scenario: Scenario, repeats: u32) -> Vec<Trial> {
-    plan(&[Arc::new(scenario)], Overrides { clock: None, repeats: Some(repeats) })
+    plan(
+        &[Arc::new(scenario)],
+        Overrides {
+            clock: None,
+            repeats: Some(repeats),
+        },
+    )
 }
 
 /// A callback of the simulated guest: device, begin, locked, end.
@@ -78,19 +116,32 @@ pub type Call = (usize, u64, u64, u64);
 /// The shutdowns of a correct guest, from time `start` on.
 pub fn shutdowns(trial: &Trial, start: u64) -> Vec<Call> {
     let (scenario, variant) = (&trial.scenario, trial.variant());
-    let delay = |d: usize| scenario.profile(variant, d).map_or(0, |p| p.shutdown.iter().map(|s| s.nominal().0).sum::<u64>());
+    let delay = |d: usize| {
+        scenario
+            .profile(variant, d)
+            .map_or(0, |p| p.shutdown.iter().map(|s| s.nominal().0).sum::<u64>())
+    };
     let mut calls: Vec<Call> = Vec::new();
     let mut now = start;
     let mut free_at: BTreeMap<&str, u64> = BTreeMap::new();
     // Children have higher indices than their parents.
     for d in (0..scenario.devices.len()).rev() {
-        let Some(profile) = scenario.profile(variant, d) else { continue };
-        let children = calls.iter().filter(|c| scenario.devices[c.0].parent == Some(d)).map(|c| c.3).max();
+        let Some(profile) = scenario.profile(variant, d) else {
+            continue;
+        };
+        let children = calls
+            .iter()
+            .filter(|c| scenario.devices[c.0].parent == Some(d))
+            .map(|c| c.3)
+            .max();
         let begin = match variant.order {
             Order::Serial => now,
             Order::Parallel => children.unwrap_or(start),
         };
-        let free = profile.lock.as_deref().map(|l| free_at.entry(l).or_default());
+        let free = profile
+            .lock
+            .as_deref()
+            .map(|l| free_at.entry(l).or_default());
         let locked = free.as_ref().map_or(begin, |f| begin.max(**f));
         let end = locked + delay(d);
         if let Some(free) = free {
@@ -107,32 +158,61 @@ pub fn channel(trial: &Trial, calls: &[Call]) -> Vec<u8> {
     let scenario = &trial.scenario;
     let stamp = |t: u64| format!("mono={t} tsc={}", t + 7);
     let mut e = Encoder::default();
-    e.line('i', &format!("hello boot=1 release=6.1.0 cpus=1 {}", stamp(280 * MS)));
-    e.line('i', &format!("loaded module=marks begin={} end={}", 281 * MS, 282 * MS));
+    e.line(
+        'i',
+        &format!("hello boot=1 release=6.1.0 cpus=1 {}", stamp(280 * MS)),
+    );
+    e.line(
+        'i',
+        &format!("loaded module=marks begin={} end={}", 281 * MS, 282 * MS),
+    );
     e.line('k', "config hz=250 tsc_khz=1000000");
     let mut now = 290 * MS;
     e.line('k', &format!("mark name=attach_begin {}", stamp(now)));
     for d in 0..scenario.devices.len() {
         if let Some(profile) = scenario.profile(trial.variant(), d) {
             let takes: u64 = profile.probe.iter().map(|s| s.nominal().0).sum();
-            e.line('k', &format!("cb dev={d} op=probe begin={now} locked={now} end={} cpu=0 pid=1 ret=0", now + takes));
+            e.line(
+                'k',
+                &format!(
+                    "cb dev={d} op=probe begin={now} locked={now} end={} cpu=0 pid=1 ret=0",
+                    now + takes
+                ),
+            );
             now += takes;
         }
     }
     e.line('k', &format!("mark name=attach_end {}", stamp(now)));
-    e.line('i', &format!("leave how=reboot {}", stamp(SHUTDOWN - 2 * MS)));
+    e.line(
+        'i',
+        &format!("leave how=reboot {}", stamp(SHUTDOWN - 2 * MS)),
+    );
     e.line('i', &format!("enter {}", stamp(SHUTDOWN - MS)));
     e.end('i');
-    e.line('k', &format!("mark name=shutdown_begin {}", stamp(SHUTDOWN)));
+    e.line(
+        'k',
+        &format!("mark name=shutdown_begin {}", stamp(SHUTDOWN)),
+    );
     for (d, begin, locked, end) in calls {
-        e.line('k', &format!("cb dev={d} op=shutdown begin={begin} locked={locked} end={end} cpu=0 pid=1 ret=0"));
+        e.line(
+            'k',
+            &format!(
+                "cb dev={d} op=shutdown begin={begin} locked={locked} end={end} cpu=0 pid=1 ret=0"
+            ),
+        );
     }
     let over = calls.iter().map(|c| c.3).max().unwrap_or(SHUTDOWN);
     e.line('k', &format!("mark name=shutdown_end {}", stamp(over)));
     e.line('k', &format!("mark name=dump_end {}", stamp(over + MS)));
     e.end('k');
     let next = 280 * MS;
-    e.line('i', &format!("hello boot=2 release=6.1.0 cpus=1 mono={next} tsc={}", over + 7 + 11 * MS + next));
+    e.line(
+        'i',
+        &format!(
+            "hello boot=2 release=6.1.0 cpus=1 mono={next} tsc={}",
+            over + 7 + 11 * MS + next
+        ),
+    );
     e.end('i');
     e.bytes
 }
@@ -142,7 +222,12 @@ pub const SHUTDOWN: u64 = 1_000 * MS;
 
 /// What a correct guest leaves behind.
 pub fn good(trial: &Trial) -> RawBoot {
-    RawBoot { end: End::Finished, channel: channel(trial, &shutdowns(trial, SHUTDOWN)), console: b"reboot: machine restart\n".to_vec(), host_time: Nanos(MS) }
+    RawBoot {
+        end: End::Finished,
+        channel: channel(trial, &shutdowns(trial, SHUTDOWN)),
+        console: b"reboot: machine restart\n".to_vec(),
+        host_time: Nanos(MS),
+    }
 }
 
 type Script = Box<dyn Fn(&Trial, u32) -> Result<RawBoot, Interrupted> + Sync + Send>;
@@ -155,8 +240,13 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    pub fn new(script: impl Fn(&Trial, u32) -> Result<RawBoot, Interrupted> + Sync + Send + 'static) -> Self {
-        Self { script: Box::new(script), boots: Mutex::default() }
+    pub fn new(
+        script: impl Fn(&Trial, u32) -> Result<RawBoot, Interrupted> + Sync + Send + 'static,
+    ) -> Self {
+        Self {
+            script: Box::new(script),
+            boots: Mutex::default(),
+        }
     }
     pub fn good() -> Self {
         Self::new(|trial, _| Ok(good(trial)))

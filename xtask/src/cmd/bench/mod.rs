@@ -100,7 +100,10 @@ pub fn run(args: &Args) -> Result<Exit> {
     let results = args.results.clone().unwrap_or_else(|| root.join("results"));
     let job = job(args, &root, &results)?;
     let jobs = jobs(args, &job.plan)?;
-    ensure(Wishes { yes: args.yes, backports: args.backports })?;
+    ensure(Wishes {
+        yes: args.yes,
+        backports: args.backports,
+    })?;
     let say = |line: &str| eprintln!("{line}");
     let artifacts = Artifacts::provide(&root, Cache::open()?, &job.plan, &job.ready, &say)?;
     let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Reboot, &say)?;
@@ -115,11 +118,30 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
         None => Run::create(&results, &header(args, &job, &rig, &host))?,
     };
-    let id = run.dir().file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let missing: Vec<Trial> = job.plan.iter().filter(|t| !run.results.contains_key(&t.id)).cloned().collect();
+    let id = run
+        .dir()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let missing: Vec<Trial> = job
+        .plan
+        .iter()
+        .filter(|t| !run.results.contains_key(&t.id))
+        .cloned()
+        .collect();
     let progress = Progress::new(job.plan.len(), job.plan.len() - missing.len());
     let mut sink = Keep { run, progress };
-    let ended = measure(&missing, &rig, Options { jobs, keep_going: args.keep_going, retries: RETRIES }, &mut sink)?;
+    let ended = measure(
+        &missing,
+        &rig,
+        Options {
+            jobs,
+            keep_going: args.keep_going,
+            retries: RETRIES,
+        },
+        &mut sink,
+    )?;
     let Keep { mut run, progress } = sink;
     drop(progress);
     let summary = summarise(&id, host, &job.plan, &run.results);
@@ -137,7 +159,10 @@ pub fn run(args: &Args) -> Result<Exit> {
             Err(Stopped.into())
         }
         Ended::GaveUp => {
-            eprintln!("gave up at the first failed boot (--keep-going goes on); consoles are in {}", run.dir().join("console").display());
+            eprintln!(
+                "gave up at the first failed boot (--keep-going goes on); consoles are in {}",
+                run.dir().join("console").display()
+            );
             Ok(summary::exit(&summary))
         }
         Ended::Complete => Ok(summary::exit(&summary)),
@@ -162,10 +187,16 @@ impl Sink for Keep {
 }
 
 fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result<Job> {
-    let header = args.resume.as_ref().map(|id| Run::header(results, id)).transpose()?;
+    let header = args
+        .resume
+        .as_ref()
+        .map(|id| Run::header(results, id))
+        .transpose()?;
     let given: Vec<String> = match &header {
         Some(header) => header.scenarios.iter().map(|s| s.given.clone()).collect(),
-        None if args.scenarios.is_empty() => DEFAULT_SUITE.iter().map(|s| (*s).to_owned()).collect(),
+        None if args.scenarios.is_empty() => {
+            DEFAULT_SUITE.iter().map(|s| (*s).to_owned()).collect()
+        }
         None => args.scenarios.clone(),
     };
     let known = scenarios::known(root)?;
@@ -180,23 +211,38 @@ fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result
     if let Some(header) = &header {
         for (scenario, was) in loaded.iter().zip(&header.scenarios) {
             if scenario.hash != was.hash {
-                return Err(Fault::usage(format!("scenario {} has changed since run {} began; begin a new run", scenario.name, header.id)).into());
+                return Err(Fault::usage(format!(
+                    "scenario {} has changed since run {} began; begin a new run",
+                    scenario.name, header.id
+                ))
+                .into());
             }
         }
     }
-    let (clock, repeats) = header.as_ref().map_or((args.clock, args.repeats), |h| (h.clock, h.repeats));
+    let (clock, repeats) = header
+        .as_ref()
+        .map_or((args.clock, args.repeats), |h| (h.clock, h.repeats));
     let ready = match &header {
         Some(header) => header.ready_kernel.clone(),
         None => args.kernel.clone().zip(args.kbuild.clone()),
     };
-    Ok(Job { plan: plan(&loaded, Overrides { clock, repeats }), scenarios: loaded, given, header, ready })
+    Ok(Job {
+        plan: plan(&loaded, Overrides { clock, repeats }),
+        scenarios: loaded,
+        given,
+        header,
+        ready,
+    })
 }
 
 /// Wall-clock trials run alone: beside another they would measure each other.
 fn jobs(args: &Args, plan: &[Trial]) -> Result<NonZeroUsize> {
     let wall = plan.iter().any(|t| t.clock == Clock::Wall);
     match args.jobs {
-        Some(jobs) if wall && jobs.get() > 1 => Err(Fault::usage("--jobs above 1 needs virtual time: wall-clock boots run alone").into()),
+        Some(jobs) if wall && jobs.get() > 1 => Err(Fault::usage(
+            "--jobs above 1 needs virtual time: wall-clock boots run alone",
+        )
+        .into()),
         Some(jobs) => Ok(jobs),
         None if wall => Ok(NonZeroUsize::MIN),
         None => Ok(std::thread::available_parallelism()?),
@@ -207,12 +253,24 @@ fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header
     let begun = jiff::Timestamp::now();
     Header {
         schema: SCHEMA,
-        id: format!("{}-{:08x}", begun.strftime("%Y%m%dT%H%M%SZ"), begun.subsec_nanosecond() as u32 ^ std::process::id().rotate_left(16)),
+        id: format!(
+            "{}-{:08x}",
+            begun.strftime("%Y%m%dT%H%M%SZ"),
+            begun.subsec_nanosecond() as u32 ^ std::process::id().rotate_left(16)
+        ),
         begun: begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         command: std::env::args().skip(1).collect(),
         clock: args.clock,
         repeats: args.repeats,
-        scenarios: job.given.iter().zip(&job.scenarios).map(|(given, s)| ScenarioRef { given: given.clone(), hash: s.hash.clone() }).collect(),
+        scenarios: job
+            .given
+            .iter()
+            .zip(&job.scenarios)
+            .map(|(given, s)| ScenarioRef {
+                given: given.clone(),
+                hash: s.hash.clone(),
+            })
+            .collect(),
         ready_kernel: job.ready.clone(),
         host: host.clone(),
         machine: rig.machine(),
@@ -222,7 +280,17 @@ fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header
 
 fn dry_run(rig: &Rig, plan: &[Trial]) -> Result<Exit> {
     for trial in plan {
-        println!("# {}: {} time, kernel {}{}", trial.id, trial.clock, trial.kernel.source, trial.kernel.series.as_ref().map_or(String::new(), |s| format!(" with {s}")));
+        println!(
+            "# {}: {} time, kernel {}{}",
+            trial.id,
+            trial.clock,
+            trial.kernel.source,
+            trial
+                .kernel
+                .series
+                .as_ref()
+                .map_or(String::new(), |s| format!(" with {s}"))
+        );
         println!("{}", rig.by_hand(trial)?);
     }
     Ok(Exit::Done)

@@ -22,7 +22,10 @@ impl Progress {
             return Self { bar: None };
         }
         let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} boots, {elapsed} gone, {eta} left  {msg}").expect("a constant template");
+        let style = ProgressStyle::with_template(
+            "{bar:30} {pos}/{len} boots, {elapsed} gone, {eta} left  {msg}",
+        )
+        .expect("a constant template");
         bar.set_style(style);
         bar.inc(done as u64);
         Self { bar: Some(bar) }
@@ -39,7 +42,10 @@ impl Progress {
     /// `trial` is over.
     pub fn finished(&self, trial: &Trial, result: &TrialResult) {
         let line = match (&result.outcome, &result.times) {
-            (Outcome::Completed, Some(times)) => format!("done {}: device_shutdown {}", trial.id, times.device_shutdown),
+            (Outcome::Completed, Some(times)) => format!(
+                "done {}: device_shutdown {}",
+                trial.id, times.device_shutdown
+            ),
             (outcome, _) => format!("FAILED {}: {outcome}", trial.id),
         };
         match &self.bar {

@@ -120,7 +120,7 @@ const MILLI: Nanos = Nanos(1_000_000);
 
 /// The kernel's functions take whole units; finer times would be rounded in silence.
 fn whole(time: Nanos, unit: Nanos, at: &At<'_>, sink: &mut Sink) -> Nanos {
-    if time.0 % unit.0 != 0 {
+    if !time.0.is_multiple_of(unit.0) {
         sink.add_with(at.position(), || {
             let (exact, unit) = (time.exact(), unit.exact());
             format!("{at}: the kernel takes whole multiples of {unit} here, not {exact}")

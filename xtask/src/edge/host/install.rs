@@ -55,7 +55,6 @@ pub fn ensure(wishes: Wishes) -> Result<()> {
         }
         return Err(no_manager(&distro, &lacking));
     }
-    announce(&lacking, &steps, situation.rights);
     if situation.rights == Rights::Neither {
         return Err(refused(
             "we are not root and there is no sudo; run as root",
@@ -63,9 +62,17 @@ pub fn ensure(wishes: Wishes) -> Result<()> {
             &steps,
         ));
     }
-    if !wishes.yes && !asked()? {
+    if !wishes.yes && !can_ask() {
         return Err(refused(
             "not installed without consent; pass --yes, or run",
+            &lacking,
+            &steps,
+        ));
+    }
+    announce(&lacking, &steps, situation.rights);
+    if !wishes.yes && !agreed()? {
+        return Err(refused(
+            "not installed, as you wish; to do it by hand",
             &lacking,
             &steps,
         ));
@@ -142,13 +149,15 @@ fn announce(lacking: &[Need], steps: &[Step], rights: Rights) {
     eprintln!("to install{with}:\n{}", indented(steps));
 }
 
-/// Asks at the terminal. Without one the answer is no.
-fn asked() -> Result<bool> {
+/// Whether there is somebody to ask.
+fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks at the terminal.
+fn agreed() -> Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let stdin = io::stdin();
-    if !stdin.is_terminal() || !io::stderr().is_terminal() {
-        return Ok(false);
-    }
     eprint!("install now? [y/N] ");
     io::stderr().flush()?;
     // The terminal gives whole lines; until one is there, Ctrl-C must be heard.

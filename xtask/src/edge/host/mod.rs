@@ -14,3 +14,5 @@ pub mod install;
 pub mod needs;
 pub mod packages;
 pub mod resources;
+
+pub use install::{Wishes, ensure};

@@ -177,6 +177,8 @@ impl std::fmt::Display for QemuVersion {
 }
 
 impl QemuVersion {
+    /// The oldest that bootrig was tried with.
+    pub const OLDEST: Self = Self(7, 2, 0);
     /// From this one on, several CPUs work in virtual time: before it a fixed instruction
     /// rate hangs while the second CPU comes up.
     pub const MANY_CPUS: Self = Self(8, 1, 0);

@@ -37,4 +37,3 @@ pub fn install_handlers() -> io::Result<()> {
     }
     Ok(())
 }
-

@@ -27,7 +27,10 @@ const MOST_ARGUMENT_BYTES: usize = 3 << 19;
 const MOST_CPUS: u32 = 255;
 
 /// The event channel, and the machine's end at PID 1's word (docs/protocol.md).
-const DEVICES: [&str; 2] = ["isa-debugcon,iobase=0x505,chardev=channel", "isa-debug-exit,iobase=0x501,iosize=0x04"];
+const DEVICES: [&str; 2] = [
+    "isa-debugcon,iobase=0x505,chardev=channel",
+    "isa-debug-exit,iobase=0x501,iosize=0x04",
+];
 
 /// What runs the guest's instructions by the wall clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,13 +85,15 @@ pub struct BootFiles {
 impl BootFiles {
     /// Everything that the machine writes goes below `dir`.
     pub fn below(dir: &Path, kernel: &Path, initrd: &Path) -> Self {
+        let qmp = dir.join("qmp");
         Self {
             kernel: kernel.into(),
             initrd: initrd.into(),
             channel: dir.join("channel"),
             console: dir.join("console"),
             messages: dir.join("messages"),
-            qmp: Some(dir.join("qmp")),
+            // The name of a socket cannot be longer than 107 bytes.
+            qmp: Some(qmp).filter(|q| q.as_os_str().len() <= 107),
         }
     }
     /// The same without QMP: for command lines that are typed by hand.
@@ -149,7 +154,9 @@ impl fmt::Display for CommandLine {
     /// For a shell, each word quoted where it must be.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shell_quote(&self.program.to_string_lossy()))?;
-        self.args.iter().try_for_each(|arg| write!(f, " {}", shell_quote(arg)))
+        self.args
+            .iter()
+            .try_for_each(|arg| write!(f, " {}", shell_quote(arg)))
     }
 }
 
@@ -173,7 +180,12 @@ enum Console<'a> {
 /// # Errors
 /// Usage errors: a path that is no text, a kernel command line or a device list that is
 /// too long, a CPU count or memory size that no machine has.
-pub fn command(host: &Host, files: &BootFiles, trial: &Trial, layout: &Layout) -> Result<CommandLine, Fault> {
+pub fn command(
+    host: &Host,
+    files: &BootFiles,
+    trial: &Trial,
+    layout: &Layout,
+) -> Result<CommandLine, Fault> {
     build(host, files, trial, layout, &Console::File(&files.console))
 }
 
@@ -182,7 +194,12 @@ pub fn command(host: &Host, files: &BootFiles, trial: &Trial, layout: &Layout) -
 ///
 /// # Errors
 /// As [`command`].
-pub fn interactive(host: &Host, files: &BootFiles, trial: &Trial, layout: &Layout) -> Result<CommandLine, Fault> {
+pub fn interactive(
+    host: &Host,
+    files: &BootFiles,
+    trial: &Trial,
+    layout: &Layout,
+) -> Result<CommandLine, Fault> {
     build(host, files, trial, layout, &Console::Terminal)
 }
 
@@ -192,7 +209,11 @@ pub fn interactive(host: &Host, files: &BootFiles, trial: &Trial, layout: &Layou
 /// # Errors
 /// When the path is no text.
 pub fn gdb_args(socket: &Path) -> Result<Vec<String>, Fault> {
-    Ok(vec!["-gdb".into(), format!("unix:{},server=on,wait=off", value(socket)?), "-S".into()])
+    Ok(vec![
+        "-gdb".into(),
+        format!("unix:{},server=on,wait=off", value(socket)?),
+        "-S".into(),
+    ])
 }
 
 /// What the user types to debug that machine. A breakpoint in the kernel must be a
@@ -203,34 +224,80 @@ pub fn gdb_hint(vmlinux: &Path, socket: &Path) -> String {
     format!("gdb {vmlinux} -ex {target} -ex 'hbreak start_kernel' -ex continue")
 }
 
-fn build(host: &Host, files: &BootFiles, trial: &Trial, layout: &Layout, console: &Console) -> Result<CommandLine, Fault> {
+fn build(
+    host: &Host,
+    files: &BootFiles,
+    trial: &Trial,
+    layout: &Layout,
+    console: &Console,
+) -> Result<CommandLine, Fault> {
     let spec = &trial.scenario.machine;
     let (cpus, notes) = cpus(spec, trial.clock, host.qemu.version)?;
     let mut args: Vec<String> = Vec::new();
     let mut put = |words: &[&str]| args.extend(words.iter().map(|w| (*w).to_owned()));
     // Nothing that is not asked for: no configuration of the user's, no network, no screen.
     put(&["-no-user-config", "-nodefaults", "-display", "none"]);
-    put(&["-machine", &format!("{},memory-backend=ram", machine(spec.kind))]);
+    put(&[
+        "-machine",
+        &format!("{},memory-backend=ram", machine(spec.kind)),
+    ]);
     match (trial.clock, &host.accelerator) {
         // Two nanoseconds an instruction; idle time is skipped. Without `-rdrand,-rdseed`
         // the host's randomness would come in.
         (Clock::Virtual, _) => {
-            put(&["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off"]);
-            put(&["-rtc", &format!("clock=vm,base={CALENDAR}"), "-cpu", "max,-rdrand,-rdseed"]);
+            put(&[
+                "-accel",
+                "tcg,thread=single",
+                "-icount",
+                "shift=1,sleep=off",
+            ]);
+            put(&[
+                "-rtc",
+                &format!("clock=vm,base={CALENDAR}"),
+                "-cpu",
+                "max,-rdrand,-rdseed",
+            ]);
         }
         (Clock::Wall, Accelerator::Tcg { .. }) => {
-            put(&["-accel", "tcg,thread=multi", "-rtc", &format!("clock=host,base={CALENDAR}")]);
+            put(&[
+                "-accel",
+                "tcg,thread=multi",
+                "-rtc",
+                &format!("clock=host,base={CALENDAR}"),
+            ]);
             put(&["-cpu", "max,-rdrand,-rdseed"]);
         }
         (Clock::Wall, Accelerator::Kvm) => {
-            put(&["-accel", "kvm", "-rtc", &format!("clock=host,base={CALENDAR}"), "-cpu", "host"]);
+            put(&[
+                "-accel",
+                "kvm",
+                "-rtc",
+                &format!("clock=host,base={CALENDAR}"),
+                "-cpu",
+                "host",
+            ]);
         }
     }
-    put(&["-seed", &trial.seed().to_string(), "-smp", &cpus.to_string()]);
+    put(&[
+        "-seed",
+        &trial.seed().to_string(),
+        "-smp",
+        &cpus.to_string(),
+    ]);
     // `reserve=off`: memory that the guest never touches costs nothing, not even a promise.
     let memory = memory(spec)?;
-    put(&["-m", &memory, "-object", &format!("memory-backend-ram,id=ram,size={memory},reserve=off")]);
-    put(&["-kernel", text(&files.kernel)?, "-initrd", text(&files.initrd)?]);
+    put(&[
+        "-m",
+        &memory,
+        "-object",
+        &format!("memory-backend-ram,id=ram,size={memory},reserve=off"),
+    ]);
+    put(&[
+        "-kernel",
+        text(&files.kernel)?,
+        "-initrd",
+        text(&files.initrd)?,
+    ]);
     put(&["-append", &kernel_words::command_line(host, trial)?]);
     let console = match console {
         Console::File(path) => format!("file,id=console,path={}", value(path)?),
@@ -241,10 +308,16 @@ fn build(host: &Host, files: &BootFiles, trial: &Trial, layout: &Layout, console
     if console.starts_with("stdio") {
         put(&["-mon", "chardev=console,mode=readline"]);
     }
-    put(&["-chardev", &format!("file,id=channel,path={}", value(&files.channel)?)]);
+    put(&[
+        "-chardev",
+        &format!("file,id=channel,path={}", value(&files.channel)?),
+    ]);
     DEVICES.iter().for_each(|device| put(&["-device", device]));
     if let Some(socket) = &files.qmp {
-        put(&["-qmp", &format!("unix:{},server=on,wait=off", value(socket)?)]);
+        put(&[
+            "-qmp",
+            &format!("unix:{},server=on,wait=off", value(socket)?),
+        ]);
     }
     if host.qemu.sandbox {
         put(&["-sandbox", SANDBOX]);
@@ -260,41 +333,83 @@ fn build(host: &Host, files: &BootFiles, trial: &Trial, layout: &Layout, console
             layout.paths.len()
         )));
     }
-    Ok(CommandLine { program: host.qemu.program.clone(), args, cpus, notes, clock: trial.clock })
+    Ok(CommandLine {
+        program: host.qemu.program.clone(),
+        args,
+        cpus,
+        notes,
+        clock: trial.clock,
+    })
 }
 
 /// The smallest guest that shows whether KVM works.
 pub(super) fn kvm_probe(qemu: &Qemu, files: &BootFiles) -> Result<CommandLine, Fault> {
     let console = format!("file,id=console,path={}", value(&files.console)?);
     let channel = format!("file,id=channel,path={}", value(&files.channel)?);
-    let mut args = vec!["-no-user-config", "-nodefaults", "-display", "none", "-machine", machine(MachineKind::Microvm)];
+    let mut args = vec![
+        "-no-user-config",
+        "-nodefaults",
+        "-display",
+        "none",
+        "-machine",
+        machine(MachineKind::Microvm),
+    ];
     args.extend(["-accel", "kvm", "-cpu", "host", "-smp", "1", "-m", "256M"]);
-    args.extend(["-kernel", text(&files.kernel)?, "-initrd", text(&files.initrd)?]);
+    args.extend([
+        "-kernel",
+        text(&files.kernel)?,
+        "-initrd",
+        text(&files.initrd)?,
+    ]);
     args.extend(["-append", "console=ttyS0 loglevel=5 panic=0"]);
-    args.extend(["-chardev", &console, "-serial", "chardev:console", "-chardev", &channel]);
+    args.extend([
+        "-chardev",
+        &console,
+        "-serial",
+        "chardev:console",
+        "-chardev",
+        &channel,
+    ]);
     args.extend(DEVICES.iter().flat_map(|device| ["-device", device]));
     if qemu.sandbox {
         args.extend(["-sandbox", SANDBOX]);
     }
     let args = args.into_iter().map(str::to_owned).collect();
-    Ok(CommandLine { program: qemu.program.clone(), args, cpus: 1, notes: Vec::new(), clock: Clock::Wall })
+    Ok(CommandLine {
+        program: qemu.program.clone(),
+        args,
+        cpus: 1,
+        notes: Vec::new(),
+        clock: Clock::Wall,
+    })
 }
 
 /// QEMU's machine without what no scenario uses.
 fn machine(kind: MachineKind) -> &'static str {
     match kind {
         // The kernel's words are ours alone; no transports of virtio-mmio are added to them.
-        MachineKind::Microvm => "microvm,pcie=on,acpi=on,rtc=on,isa-serial=on,auto-kernel-cmdline=off",
+        MachineKind::Microvm => {
+            "microvm,pcie=on,acpi=on,rtc=on,isa-serial=on,auto-kernel-cmdline=off"
+        }
         MachineKind::Q35 => "q35,sata=off,smbus=off,usb=off,vmport=off,graphics=off",
     }
 }
 
 fn cpus(spec: &MachineSpec, clock: Clock, version: Version) -> Result<(u32, Vec<Note>), Fault> {
     if !(1..=MOST_CPUS).contains(&spec.cpus) {
-        return Err(Fault::usage(format!("a machine has 1 to {MOST_CPUS} CPUs, not {}", spec.cpus)));
+        return Err(Fault::usage(format!(
+            "a machine has 1 to {MOST_CPUS} CPUs, not {}",
+            spec.cpus
+        )));
     }
     if spec.cpus > 1 && clock == Clock::Virtual && version < Version::SMP_ICOUNT {
-        return Ok((1, vec![Note::OneCpu { wanted: spec.cpus, version }]));
+        return Ok((
+            1,
+            vec![Note::OneCpu {
+                wanted: spec.cpus,
+                version,
+            }],
+        ));
     }
     Ok((spec.cpus, Vec::new()))
 }
@@ -302,17 +417,28 @@ fn cpus(spec: &MachineSpec, clock: Clock, version: Version) -> Result<(u32, Vec<
 /// QEMU rounds odd sizes up, and then the memory does not fit its backend.
 fn memory(spec: &MachineSpec) -> Result<String, Fault> {
     let bytes = spec.memory.0;
-    if bytes == 0 || bytes % (1 << 20) != 0 {
-        return Err(Fault::usage(format!("guest memory must be a whole number of MiB, not {}", spec.memory)));
+    if bytes == 0 || !bytes.is_multiple_of(1 << 20) {
+        return Err(Fault::usage(format!(
+            "guest memory must be a whole number of MiB, not {}",
+            spec.memory
+        )));
     }
     Ok(format!("{}M", bytes >> 20))
 }
 
 fn text(path: &Path) -> Result<&str, Fault> {
-    path.to_str().ok_or_else(|| Fault::usage(format!("path {} is not valid UTF-8, which QEMU's options need", path.display())))
+    path.to_str().ok_or_else(|| {
+        Fault::usage(format!(
+            "path {} is not valid UTF-8, which QEMU's options need",
+            path.display()
+        ))
+    })
 }
 
 /// A path inside an option: QEMU reads a doubled comma as one.
 fn value(path: &Path) -> Result<String, Fault> {
     Ok(text(path)?.replace(',', ",,"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,10 @@ pub(super) fn command_line(host: &Host, trial: &Trial) -> Result<String, Fault> 
     // The kernel's watchdog would report devices that are slow on purpose.
     let longest = longest_wait(trial);
     if longest >= PATIENT_FROM {
-        words.push(format!("sysctl.kernel.hung_task_timeout_secs={}", longest.0 / 1_000_000_000 * 2));
+        words.push(format!(
+            "sysctl.kernel.hung_task_timeout_secs={}",
+            longest.0 / 1_000_000_000 * 2
+        ));
     }
     words.extend(trial.variant().cmdline.iter().cloned());
     let line = words.join(" ");
@@ -68,21 +71,29 @@ pub(super) fn command_line(host: &Host, trial: &Trial) -> Result<String, Fault> 
         )));
     }
     if let Some(bad) = line.chars().find(|c| c.is_control()) {
-        return Err(Fault::usage(format!("variant {}: {bad:?} in the kernel command line", trial.variant().name)));
+        return Err(Fault::usage(format!(
+            "variant {}: {bad:?} in the kernel command line",
+            trial.variant().name
+        )));
     }
     Ok(line)
 }
 
 /// Without these the kernel compares the counter with timers that are worse than it.
 fn clock_words(tsc_khz: Option<u32>) -> impl Iterator<Item = String> {
-    ["tsc=reliable".to_owned()].into_iter().chain(tsc_khz.map(|khz| format!("tsc_early_khz={khz}")))
+    ["tsc=reliable".to_owned()]
+        .into_iter()
+        .chain(tsc_khz.map(|khz| format!("tsc_early_khz={khz}")))
 }
 
 /// No task can wait longer than for all devices, one after the other.
 fn longest_wait(trial: &Trial) -> Nanos {
     let sum = |steps: fn(&Profile) -> &Vec<Step>| -> Nanos {
-        let profiles = (0..trial.scenario.devices.len()).filter_map(|i| trial.scenario.profile(trial.variant(), i));
-        profiles.flat_map(|p| steps(p).iter().map(|s| s.nominal())).sum()
+        let profiles = (0..trial.scenario.devices.len())
+            .filter_map(|i| trial.scenario.profile(trial.variant(), i));
+        profiles
+            .flat_map(|p| steps(p).iter().map(|s| s.nominal()))
+            .sum()
     };
     sum(|p| &p.shutdown).max(sum(|p| &p.probe))
 }

@@ -43,6 +43,13 @@ impl Limits {
     /// For a guest that only has to come up.
     pub(super) fn probe(patience: Nanos) -> Self {
         let whole = Duration::from_nanos(patience.0);
-        Self { boot: whole, run: whole, reboot: whole, whole, channel: 1 << 20, console: 1 << 20 }
+        Self {
+            boot: whole,
+            run: whole,
+            reboot: whole,
+            whole,
+            channel: 1 << 20,
+            console: 1 << 20,
+        }
     }
 }

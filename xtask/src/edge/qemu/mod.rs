@@ -12,9 +12,10 @@ mod run;
 mod watch;
 
 pub use command::{
-    Accelerator, BootFiles, CommandLine, Host, Note, command, gdb_args, gdb_hint, interactive, shell_quote,
+    Accelerator, BootFiles, CommandLine, Host, Note, command, gdb_args, gdb_hint, interactive,
+    shell_quote,
 };
 pub use find::{Qemu, Version, find};
 pub use limits::Limits;
-pub use probe::{AccelChoice, ProbeImage, choose, host_tsc_khz};
+pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz, remembered};
 pub use run::boot;

@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     core::{machine::End, units::Nanos},
-    edge::process,
+    edge::{cache::write_whole, process},
 };
 
 /// The probe's guest is up in half a second under KVM.
@@ -56,16 +56,51 @@ pub struct ProbeImage {
 /// # Errors
 /// When KVM was asked for and does not work, with what was seen; when interrupted
 /// ([`process::Stopped`]); when `memory` cannot be written.
-pub fn choose(choice: AccelChoice, qemu: &Qemu, image: &ProbeImage, memory: &Path) -> Result<Accelerator> {
-    Probe { device: Path::new("/dev/kvm"), qemu, image, memory, patience: PATIENCE }.choose(choice)
+pub fn choose(
+    choice: AccelChoice,
+    qemu: &Qemu,
+    image: &ProbeImage,
+    memory: &Path,
+) -> Result<Accelerator> {
+    let device = Path::new("/dev/kvm");
+    let patience = PATIENCE;
+    Probe {
+        device,
+        qemu,
+        image,
+        memory,
+        patience,
+    }
+    .choose(choice)
 }
 
-struct Probe<'a> {
-    device: &'a Path,
-    qemu: &'a Qemu,
-    image: &'a ProbeImage,
-    memory: &'a Path,
-    patience: Nanos,
+/// What a probe made since the host booted found out, with whatever kernel, if `memory`
+/// holds it. Boots nothing.
+pub fn remembered(qemu: &Qemu, memory: &Path) -> Option<Accelerator> {
+    let answer = fs::read(memory.join("accelerator.json")).ok()?;
+    let answer: Answer = serde_json::from_slice(&answer).ok()?;
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let program = qemu.program.display();
+    let same = format!("{} {program} {} ", boot.trim(), qemu.banner);
+    let accelerator = match answer.fault {
+        None => Accelerator::Kvm,
+        Some(why) => Accelerator::Tcg { why },
+    };
+    answer.identity.starts_with(&same).then_some(accelerator)
+}
+
+/// The question, with everything that its answer depends on.
+pub struct Probe<'a> {
+    /// `/dev/kvm`.
+    pub device: &'a Path,
+    /// Who would use it.
+    pub qemu: &'a Qemu,
+    /// What is booted to see.
+    pub image: &'a ProbeImage,
+    /// The folder where the answer is kept.
+    pub memory: &'a Path,
+    /// Host time that the probe's guest has.
+    pub patience: Nanos,
 }
 
 /// What is remembered.
@@ -78,13 +113,21 @@ struct Answer {
 }
 
 impl Probe<'_> {
-    fn choose(&self, choice: AccelChoice) -> Result<Accelerator> {
+    /// As [`choose`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn choose(&self, choice: AccelChoice) -> Result<Accelerator> {
         if choice == AccelChoice::Tcg {
-            return Ok(Accelerator::Tcg { why: "as asked".into() });
+            return Ok(Accelerator::Tcg {
+                why: "as asked".into(),
+            });
         }
         match (self.fault()?, choice) {
             (None, _) => Ok(Accelerator::Kvm),
-            (Some(why), AccelChoice::Kvm) => bail!("KVM does not work here: {why}; use `--accel auto` or `--accel tcg`"),
+            (Some(why), AccelChoice::Kvm) => {
+                bail!("KVM does not work here: {why}; use `--accel auto` or `--accel tcg`")
+            }
             (Some(why), _) => Ok(Accelerator::Tcg { why }),
         }
     }
@@ -95,53 +138,70 @@ impl Probe<'_> {
         if let Err(error) = File::options().read(true).write(true).open(self.device) {
             return Ok(Some(match error.kind() {
                 io::ErrorKind::NotFound => format!("there is no {device}"),
-                io::ErrorKind::PermissionDenied => format!("{device} may not be opened (is the user in group kvm?)"),
+                io::ErrorKind::PermissionDenied => {
+                    format!("{device} may not be opened (is the user in group kvm?)")
+                }
                 _ => format!("opening {device}: {error}"),
             }));
         }
         let identity = self.identity()?;
         let path = self.memory.join("accelerator.json");
         // Anything but a whole answer to the same question is no answer.
-        let known = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Answer>(&bytes).ok());
+        let known = fs::read(&path)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Answer>(&bytes).ok());
         if let Some(answer) = known.filter(|a| a.identity == identity) {
             return Ok(answer.fault);
         }
         let fault = self.boot()?;
-        remember(&path, &Answer { identity, fault: fault.clone() })?;
+        fs::create_dir_all(self.memory)
+            .with_context(|| format!("making {}", self.memory.display()))?;
+        write_whole(
+            &path,
+            &serde_json::to_vec(&Answer {
+                identity,
+                fault: fault.clone(),
+            })?,
+        )?;
         Ok(fault)
     }
 
     fn identity(&self) -> Result<String> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").context("reading the host's boot id")?;
-        Ok(format!("{} {} {} {}", boot.trim(), self.qemu.program.display(), self.qemu.banner, self.image.key))
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .context("reading the host's boot id")?;
+        Ok(format!(
+            "{} {} {} {}",
+            boot.trim(),
+            self.qemu.program.display(),
+            self.qemu.banner,
+            self.image.key
+        ))
     }
 
     fn boot(&self) -> Result<Option<String>> {
         let dir = process::scratch("bootrig-probe-")?;
-        let files = BootFiles::below(dir.path(), &self.image.kernel, &self.image.initrd).without_qmp();
+        let files =
+            BootFiles::below(dir.path(), &self.image.kernel, &self.image.initrd).without_qmp();
         let line: CommandLine = kvm_probe(self.qemu, &files)?;
-        let raw = run::boot(&line, &files, &Limits::probe(self.patience)).map_err(|_| process::Stopped)?;
+        let raw = run::boot(&line, &files, &Limits::probe(self.patience))
+            .map_err(|_| process::Stopped)?;
         Ok(match raw.end {
             End::Finished => None,
             // It ran: what it then had to complain about is no fault of KVM's.
             End::Early(_) if raw.channel.starts_with(b"bootrig1 i 0 hello ") => None,
-            End::Machine(why) if why.contains("invalid accelerator") => Some("this QEMU is built without KVM".into()),
-            End::Deadline(_) => Some(format!("a guest under KVM did not come up within {}", self.patience)),
-            End::Early(why) | End::Machine(why) => Some(format!("a guest under KVM did not come up: {why}")),
+            End::Machine(why) if why.contains("invalid accelerator") => {
+                Some("this QEMU is built without KVM".into())
+            }
+            End::Deadline(_) => Some(format!(
+                "a guest under KVM did not come up within {}",
+                self.patience
+            )),
+            End::Early(why) | End::Machine(why) => {
+                Some(format!("a guest under KVM did not come up: {why}"))
+            }
             End::Splat(line) => Some(format!("a guest under KVM died: {line}")),
         })
     }
-}
-
-fn remember(path: &Path, answer: &Answer) -> Result<()> {
-    let doing = || format!("writing {}", path.display());
-    let dir = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(dir).with_context(doing)?;
-    let mut file = tempfile::NamedTempFile::new_in(dir).with_context(doing)?;
-    serde_json::to_writer(&mut file, answer).with_context(doing)?;
-    file.flush().and_then(|()| file.as_file().sync_all()).with_context(doing)?;
-    file.persist(path).with_context(doing)?;
-    Ok(())
 }
 
 /// Frequency of the host's time stamp counter, to some parts in 100,000. Takes a twentieth
@@ -150,7 +210,11 @@ pub fn host_tsc_khz() -> Option<u32> {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: reads a counter that every x86-64 has.
-        let now = || (std::time::Instant::now(), unsafe { core::arch::x86_64::_rdtsc() });
+        let now = || {
+            (std::time::Instant::now(), unsafe {
+                core::arch::x86_64::_rdtsc()
+            })
+        };
         let (start, first) = now();
         std::thread::sleep(Duration::from_millis(50));
         let (end, last) = now();

@@ -16,7 +16,9 @@ const LONGEST: u64 = 4 << 20;
 
 /// The instruction pointer of each CPU, by the CPU's number; empty if QEMU does not say.
 pub(super) fn instruction_pointers(socket: &Path) -> Vec<u64> {
-    ask(socket).map(|registers| parse(&registers)).unwrap_or_default()
+    ask(socket)
+        .map(|registers| parse(&registers))
+        .unwrap_or_default()
 }
 
 fn ask(socket: &Path) -> Option<String> {
@@ -40,7 +42,9 @@ fn ask(socket: &Path) -> Option<String> {
 
 fn parse(registers: &str) -> Vec<u64> {
     let words = registers.split_ascii_whitespace();
-    words.filter_map(|w| u64::from_str_radix(w.strip_prefix("RIP=")?, 16).ok()).collect()
+    words
+        .filter_map(|w| u64::from_str_radix(w.strip_prefix("RIP=")?, 16).ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -51,6 +55,9 @@ mod tests {
     fn reads_qemus_register_dump() {
         let dump = "\nCPU#0\nRAX=0 RBX=1\nRIP=ffffffff81000010 RFL=00000246 [---Z-P-] CPL=0\n\nCPU#1\nRIP=00000000fffffff0 RFL=2\n";
         assert_eq!(parse(dump), [0xffff_ffff_8100_0010, 0xffff_fff0]);
-        assert_eq!(instruction_pointers(Path::new("/nonexistent")), Vec::<u64>::new());
+        assert_eq!(
+            instruction_pointers(Path::new("/nonexistent")),
+            Vec::<u64>::new()
+        );
     }
 }

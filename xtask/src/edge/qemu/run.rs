@@ -49,11 +49,17 @@ const GAVE_UP: i32 = 35;
 ///
 /// # Errors
 /// [`Interrupted`] only.
-pub fn boot(line: &CommandLine, files: &BootFiles, limits: &Limits) -> Result<RawBoot, Interrupted> {
+pub fn boot(
+    line: &CommandLine,
+    files: &BootFiles,
+    limits: &Limits,
+) -> Result<RawBoot, Interrupted> {
     let mut attempt = 1;
     loop {
         let (mut raw, unsound) = once(line, files, limits)?;
-        let Some(unsound) = unsound else { return Ok(raw) };
+        let Some(unsound) = unsound else {
+            return Ok(raw);
+        };
         if attempt == ATTEMPTS {
             raw.end = End::Machine(format!(
                 "the emulated clock failed in {ATTEMPTS} boots (`{unsound}`): the host is too busy; try again, or use the virtual clock"
@@ -65,7 +71,11 @@ pub fn boot(line: &CommandLine, files: &BootFiles, limits: &Limits) -> Result<Ra
 }
 
 /// One boot; with the kernel's line if it lost its clock.
-fn once(line: &CommandLine, files: &BootFiles, limits: &Limits) -> Result<(RawBoot, Option<String>), Interrupted> {
+fn once(
+    line: &CommandLine,
+    files: &BootFiles,
+    limits: &Limits,
+) -> Result<(RawBoot, Option<String>), Interrupted> {
     let start = Instant::now();
     let (end, unsound) = match Life::begin(line, files, limits) {
         Ok(mut life) => {
@@ -103,18 +113,27 @@ struct Life<'a> {
 impl<'a> Life<'a> {
     fn begin(line: &CommandLine, files: &'a BootFiles, limits: &'a Limits) -> Result<Self, String> {
         // What an earlier machine left must not be taken for this one's.
-        for old in [&files.console, &files.channel, &files.messages].into_iter().chain(&files.qmp) {
+        for old in [&files.console, &files.channel, &files.messages]
+            .into_iter()
+            .chain(&files.qmp)
+        {
             match fs::remove_file(old) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(format!("removing {}: {e}", old.display())),
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(format!("removing {}: {e}", old.display()));
+                }
                 _ => {}
             }
         }
-        let messages = File::create(&files.messages).map_err(|e| format!("creating {}: {e}", files.messages.display()))?;
-        let copy = messages.try_clone().map_err(|e| format!("creating {}: {e}", files.messages.display()))?;
+        let messages = File::create(&files.messages)
+            .map_err(|e| format!("creating {}: {e}", files.messages.display()))?;
+        let copy = messages
+            .try_clone()
+            .map_err(|e| format!("creating {}: {e}", files.messages.display()))?;
         let mut command = line.to_command();
         command.stdout(copy).stderr(messages);
         let start = Instant::now();
-        let child = Child::spawn(command).map_err(|e| format!("starting {}: {e}", line.program.display()))?;
+        let child = Child::spawn(command)
+            .map_err(|e| format!("starting {}: {e}", line.program.display()))?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         Ok(Self {
             files,
@@ -170,7 +189,8 @@ impl<'a> Life<'a> {
 
     /// Reads what the guest wrote since the last look.
     fn look(&mut self) -> Option<Trouble> {
-        self.channel.read(self.limits.channel, |bytes| self.channel_watch.feed(bytes));
+        self.channel
+            .read(self.limits.channel, |bytes| self.channel_watch.feed(bytes));
         let phase = self.channel_watch.phase();
         if phase != self.phase {
             (self.phase, self.phase_start) = (phase, Instant::now());
@@ -216,9 +236,15 @@ impl<'a> Life<'a> {
 
     /// Whether a limit is passed.
     fn over_limit(&self) -> Option<End> {
-        for (tail, name, limit) in [(&self.channel, "event channel", self.limits.channel), (&self.console, "console", self.limits.console)] {
+        for (tail, name, limit) in [
+            (&self.channel, "event channel", self.limits.channel),
+            (&self.console, "console", self.limits.console),
+        ] {
             if tail.at > limit {
-                return Some(End::Deadline(format!("the guest wrote more than {} MiB to its {name}", limit >> 20)));
+                return Some(End::Deadline(format!(
+                    "the guest wrote more than {} MiB to its {name}",
+                    limit >> 20
+                )));
             }
         }
         let of_phase = match self.phase {
@@ -229,7 +255,10 @@ impl<'a> Life<'a> {
         };
         let awaited = self.phase.awaited();
         if self.start.elapsed() > self.limits.whole {
-            return Some(self.deadline(&format!("the boot did not end within {}: still waiting for {awaited}", seconds(self.limits.whole))));
+            return Some(self.deadline(&format!(
+                "the boot did not end within {}: still waiting for {awaited}",
+                seconds(self.limits.whole)
+            )));
         }
         if self.phase_start.elapsed() > of_phase {
             return Some(self.deadline(&format!("waited {} for {awaited}", seconds(of_phase))));
@@ -240,7 +269,12 @@ impl<'a> Life<'a> {
     /// A deadline's text with what is known about where the guest hangs.
     fn deadline(&self, what: &str) -> End {
         let mut text = what.to_owned();
-        let at = self.files.qmp.as_deref().map(qmp::instruction_pointers).unwrap_or_default();
+        let at = self
+            .files
+            .qmp
+            .as_deref()
+            .map(qmp::instruction_pointers)
+            .unwrap_or_default();
         if !at.is_empty() {
             let at: Vec<_> = at.iter().map(|ip| format!("{ip:#x}")).collect();
             text += &format!("; CPUs at {}", at.join(", "));
@@ -261,9 +295,13 @@ impl<'a> Life<'a> {
             (Some(0), _) => End::Early("the machine was powered off".into()),
             (code, _) => {
                 let code = code.map_or_else(|| "no status".into(), |c| c.to_string());
-                let silent = [&self.files.channel, &self.files.console].iter().all(|f| f.metadata().map_or(0, |m| m.len()) == 0);
+                let silent = [&self.files.channel, &self.files.console]
+                    .iter()
+                    .all(|f| f.metadata().map_or(0, |m| m.len()) == 0);
                 if silent {
-                    End::Machine(format!("QEMU did not start a guest (exit status {code}){said}"))
+                    End::Machine(format!(
+                        "QEMU did not start a guest (exit status {code}){said}"
+                    ))
                 } else {
                     End::Early(format!("QEMU ended with exit status {code}{said}"))
                 }
@@ -276,16 +314,19 @@ impl<'a> Life<'a> {
         let found = self.look();
         match (end, found) {
             (End::Finished | End::Early(_), Some(trouble)) => self.trouble(trouble),
-            (End::Early(why), None) => {
-                End::Early(self.channel_watch.error().map_or(why.clone(), |error| format!("{why}: {error}")))
-            }
+            (End::Early(why), None) => End::Early(
+                self.channel_watch
+                    .error()
+                    .map_or(why.clone(), |error| format!("{why}: {error}")),
+            ),
             (end, _) => end,
         }
     }
 
     /// The last lines of QEMU's own.
     fn messages(&self) -> Option<String> {
-        let text = console::tail(&read_up_to(&self.files.messages, 64 << 10), 5).replace('\n', "; ");
+        let text =
+            console::tail(&read_up_to(&self.files.messages, 64 << 10), 5).replace('\n', "; ");
         (!text.is_empty()).then_some(text)
     }
 }
@@ -299,7 +340,11 @@ struct Tail {
 
 impl Tail {
     fn of(path: &Path) -> Self {
-        Self { path: path.into(), file: None, at: 0 }
+        Self {
+            path: path.into(),
+            file: None,
+            at: 0,
+        }
     }
     /// Hands over what was added since the last time; reads a little past `limit` at most.
     fn read(&mut self, limit: u64, mut each: impl FnMut(&[u8])) {
@@ -338,7 +383,9 @@ fn no_space(dir: &Path) -> Option<String> {
     let path = dir.join("room");
     let written = File::create(&path).and_then(|mut file| file.write_all(&[0; 4096]));
     let _ = fs::remove_file(&path);
-    written.err().map(|error| format!("writing below {}: {error}; make room there", dir.display()))
+    written
+        .err()
+        .map(|error| format!("writing below {}: {error}; make room there", dir.display()))
 }
 
 fn seconds(duration: Duration) -> String {

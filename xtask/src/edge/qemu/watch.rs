@@ -62,14 +62,21 @@ pub(super) struct ConsoleWatch {
 impl ConsoleWatch {
     /// `wall`: the guest runs by the wall clock, which can get lost.
     pub(super) fn new(wall: bool) -> Self {
-        Self { lines: Lines::default(), wall }
+        Self {
+            lines: Lines::default(),
+            wall,
+        }
     }
     /// Takes what was written since the last call; the first trouble in it.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<Trouble> {
         let wall = self.wall;
         self.lines.feed(bytes, |line| {
             if wall && UNSOUND.is_match(line) {
-                let text: String = String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(300).collect();
+                let text: String = String::from_utf8_lossy(line)
+                    .chars()
+                    .filter(|c| !c.is_control())
+                    .take(300)
+                    .collect();
                 return Some(Trouble::Unsound(text));
             }
             let splat = reports::panic_line(line).or_else(|| reports::stuck_line(line))?;
@@ -131,7 +138,15 @@ impl ChannelWatch {
             if verb == b"error" && error.is_none() {
                 let text = String::from_utf8_lossy(line);
                 let body = text.split_once(" error ").map_or("", |(_, body)| body);
-                *error = Some(body.split(" #").next().unwrap_or(body).chars().filter(|c| !c.is_control()).take(300).collect());
+                *error = Some(
+                    body.split(" #")
+                        .next()
+                        .unwrap_or(body)
+                        .chars()
+                        .filter(|c| !c.is_control())
+                        .take(300)
+                        .collect(),
+                );
             }
             None
         });
@@ -157,8 +172,14 @@ mod tests {
         for (bytes, phase) in [
             (&b"bootrig1 i 0 hello bo"[..], Phase::Boot),
             (b"ot=1 release=6.1 #0\n", Phase::Run),
-            (b"garbage hello boot=2\nbootrig1 k 0 hello boot=2 x\n", Phase::Run),
-            (b"bootrig1 i 1 leave how=reboot mono=1 tsc=1 #0\n", Phase::Reboot),
+            (
+                b"garbage hello boot=2\nbootrig1 k 0 hello boot=2 x\n",
+                Phase::Run,
+            ),
+            (
+                b"bootrig1 i 1 leave how=reboot mono=1 tsc=1 #0\n",
+                Phase::Reboot,
+            ),
             (b"bootrig1 i 0 hello boot=2 release=6.1 #0\n", Phase::Second),
         ] {
             watch.feed(bytes);
@@ -171,11 +192,27 @@ mod tests {
     #[test]
     fn troubles() {
         let feed = |text: &str| ConsoleWatch::new(true).feed(text.as_bytes());
-        assert!(matches!(feed("[ 0.1] Kernel panic - not syncing: x\r\n"), Some(Trouble::Splat(_))));
-        assert!(matches!(feed("[ 0.1] Kernel panic - not syncing: x"), None), "an unfinished line may go on");
-        assert!(matches!(feed("[ 9.1] rcu: INFO: rcu_sched self-detected stall on CPU\n"), Some(Trouble::Splat(_))));
-        assert!(matches!(feed("[ 0.0] tsc: Marking TSC unstable due to could not calculate TSC khz\n"), Some(Trouble::Unsound(_))));
-        assert_eq!(feed("[ 0.1] WARNING: CPU: 0 PID: 1 at x\n[ 0.2] all is well\n"), None);
+        assert!(matches!(
+            feed("[ 0.1] Kernel panic - not syncing: x\r\n"),
+            Some(Trouble::Splat(_))
+        ));
+        assert_eq!(
+            feed("[ 0.1] Kernel panic - not syncing: x"),
+            None,
+            "an unfinished line may go on"
+        );
+        assert!(matches!(
+            feed("[ 9.1] rcu: INFO: rcu_sched self-detected stall on CPU\n"),
+            Some(Trouble::Splat(_))
+        ));
+        assert!(matches!(
+            feed("[ 0.0] tsc: Marking TSC unstable due to could not calculate TSC khz\n"),
+            Some(Trouble::Unsound(_))
+        ));
+        assert_eq!(
+            feed("[ 0.1] WARNING: CPU: 0 PID: 1 at x\n[ 0.2] all is well\n"),
+            None
+        );
     }
 
     proptest! {

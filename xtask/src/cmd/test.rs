@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask test`: all tests of bootrig itself, those that boot machines included.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    core::fault::{Exit, Fault},
+    edge::{
+        host::{self, Wishes},
+        process::{self, Stopped},
+    },
+    rig,
+};
+
+/// Options of `test`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Consent to installing packages.
+    #[arg(long)]
+    yes: bool,
+    /// Leave out the tests that build kernels and boot machines.
+    #[arg(long)]
+    no_boot: bool,
+    /// Give up after this many minutes.
+    #[arg(long, value_name = "MINUTES", default_value_t = 180)]
+    limit: u64,
+    /// Only tests whose name contains this; leaves out formatting and lints.
+    filter: Option<String>,
+}
+
+/// Tests, and what is counted as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    passed: u64,
+    failed: u64,
+}
+
+/// Runs them, prints totals as the last line.
+///
+/// Exits with [`Exit::Failed`] when a test failed.
+///
+/// # Errors
+/// When packages are missing and may not be installed, when the time is up, when
+/// interrupted.
+pub fn run(args: &Args) -> Result<Exit> {
+    if !args.no_boot {
+        host::ensure(Wishes {
+            yes: args.yes,
+            ..Wishes::default()
+        })?;
+    }
+    let root = rig::checkout()?;
+    let mut session = Session {
+        root: &root,
+        end: Instant::now() + Duration::from_secs(args.limit.saturating_mul(60)),
+        totals: Totals::default(),
+    };
+    let filter = args.filter.as_deref();
+    if filter.is_none() {
+        session.component("fmt", &["fmt", "--check"])?;
+        session.component(
+            "clippy",
+            &[
+                "clippy",
+                "--quiet",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ],
+        )?;
+    }
+    let mut plain = vec!["test", "--workspace", "--no-fail-fast"];
+    plain.extend(filter);
+    session.tests("unit and replay tests", &plain, &[])?;
+    if args.no_boot {
+        eprintln!("left out: real boots (--no-boot)");
+    } else {
+        session.boots(filter)?;
+    }
+    let Totals { passed, failed } = session.totals;
+    if let Some(filter) = filter.filter(|_| passed + failed == 0) {
+        return Err(Fault::usage(format!("no test has `{filter}` in its name")).into());
+    }
+    println!("{passed} passed, {failed} failed");
+    Ok(if failed == 0 {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
+}
+
+struct Session<'a> {
+    root: &'a Path,
+    end: Instant,
+    totals: Totals,
+}
+
+impl Session<'_> {
+    fn cargo(&self, args: &[&str]) -> Command {
+        // The cargo that started us, if one did.
+        let mut cargo =
+            Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+        cargo.args(args).current_dir(self.root);
+        cargo
+    }
+
+    fn left(&self) -> Result<Duration> {
+        match self.end.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => Ok(left),
+            _ => bail!("the time for all tests is up; raise --limit"),
+        }
+    }
+
+    /// A check by a component of the toolchain that not every machine has. Counts as one.
+    fn component(&mut self, name: &str, args: &[&str]) -> Result<()> {
+        match process::read(
+            "looking for a component of the toolchain",
+            self.cargo(&[name, "--version"]),
+            self.left()?,
+        ) {
+            Ok(_) => {}
+            Err(error) if error.is::<Stopped>() => return Err(error),
+            Err(_) => {
+                eprintln!(
+                    "left out: cargo {name} is not installed (rustup component add {})",
+                    if name == "fmt" { "rustfmt" } else { name }
+                );
+                return Ok(());
+            }
+        }
+        eprintln!("== cargo {}", args.join(" "));
+        let status = process::stream(name, self.cargo(args), self.left()?, |line| {
+            println!("{line}")
+        })?;
+        match status.success() {
+            true => self.totals.passed += 1,
+            false => self.totals.failed += 1,
+        }
+        Ok(())
+    }
+
+    fn tests(&mut self, what: &str, args: &[&str], env: &[(&str, &str)]) -> Result<()> {
+        eprintln!("== cargo {}", args.join(" "));
+        let mut cargo = self.cargo(args);
+        cargo.envs(env.iter().copied());
+        let mut seen = Totals::default();
+        let status = process::stream(what, cargo, self.left()?, |line| {
+            println!("{line}");
+            if let Some(more) = counts(line) {
+                seen.passed += more.passed;
+                seen.failed += more.failed;
+            }
+        })?;
+        if !status.success() && seen.failed == 0 {
+            // It did not compile, or a test brought its whole process down.
+            eprintln!("{what}: cargo ended with {status}");
+            seen.failed = 1;
+        }
+        self.totals.passed += seen.passed;
+        self.totals.failed += seen.failed;
+        Ok(())
+    }
+
+    /// The tests that need kernels and QEMU: xtask/tests/boot_*.rs, one after another,
+    /// because they share the machine.
+    fn boots(&mut self, filter: Option<&str>) -> Result<()> {
+        let dir = self.root.join("xtask/tests");
+        let entries = fs::read_dir(&dir).with_context(|| format!("listing {}", dir.display()))?;
+        let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
+        let mut files: Vec<String> = names
+            .filter_map(|n| Some(n.strip_suffix(".rs")?.to_owned()))
+            .filter(|n| n.starts_with("boot_"))
+            .collect();
+        files.sort();
+        if files.is_empty() {
+            bail!("no {}/boot_*.rs: nothing would boot", dir.display());
+        }
+        let mut args = vec!["test", "--package", "xtask", "--no-fail-fast"];
+        for file in &files {
+            args.extend(["--test", file]);
+        }
+        args.extend(["--", "--ignored", "--test-threads=1"]);
+        args.extend(filter);
+        self.tests("real boots", &args, &[("BOOTRIG_BOOT", "1")])
+    }
+}
+
+/// What a line `test result: ok. 3 passed; 0 failed; ...` counts.
+fn counts(line: &str) -> Option<Totals> {
+    let (_, numbers) = line
+        .trim()
+        .strip_prefix("test result: ")?
+        .split_once(". ")?;
+    let number = |unit: &str| {
+        numbers
+            .split("; ")
+            .find_map(|p| p.trim().strip_suffix(unit)?.trim().parse().ok())
+    };
+    Some(Totals {
+        passed: number("passed")?,
+        failed: number("failed")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_what_cargo_prints() {
+        let count = |line| counts(line).map(|t| (t.passed, t.failed));
+        assert_eq!(
+            count(
+                "test result: ok. 43 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.66s"
+            ),
+            Some((43, 0))
+        );
+        assert_eq!(
+            count(
+                "test result: FAILED. 1 passed; 12 failed; 0 ignored; 0 measured; 9 filtered out; finished in 30.33s"
+            ),
+            Some((1, 12))
+        );
+        assert_eq!(count("test a::b ... ok"), None);
+        assert_eq!(count("test result: unheard of"), None);
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Places of devices.
+
+use super::*;
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, HashSet};
+
+fn device(name: impl Into<String>, parent: Option<usize>, kind: NodeKind) -> Device {
+    Device {
+        name: name.into(),
+        parent,
+        kind,
+        profile: None,
+    }
+}
+fn endpoints(count: usize, parent: Option<usize>) -> Vec<Device> {
+    (0..count)
+        .map(|i| device(format!("dev.{i}"), parent, NodeKind::Endpoint))
+        .collect()
+}
+fn check(devices: &[Device], expect: &Expect) {
+    let text = match lay_out(devices, MachineKind::Microvm) {
+        Ok(l) => {
+            l.paths.join(" ") + "\n" + &l.args.iter().map(|a| format!("{a}\n")).collect::<String>()
+        }
+        Err(e) => e.to_string(),
+    };
+    expect.assert_eq(&text);
+}
+
+#[test]
+fn tree() {
+    let mut tree = vec![
+        device("port", None, NodeKind::RootPort),
+        device("bridge", Some(0), NodeKind::Bridge),
+        device("lone", None, NodeKind::Endpoint),
+    ];
+    tree.extend(endpoints(9, Some(1)));
+    tree.push(device("beside", Some(0), NodeKind::Endpoint));
+    check(
+        &tree,
+        &expect![[r#"
+            01.0 01.0/00.0 01.1 01.0/00.0/00.0 01.0/00.0/00.1 01.0/00.0/00.2 01.0/00.0/00.3 01.0/00.0/00.4 01.0/00.0/00.5 01.0/00.0/00.6 01.0/00.0/00.7 01.0/00.0/01.0 01.0/00.1
+            pcie-root-port,id=b1,slot=1,hotplug=off,bus=pcie.0,addr=01.0,multifunction=on
+            pci-bridge,id=b2,chassis_nr=2,shpc=off,bus=b1,addr=00.0,multifunction=on
+            pvpanic-pci,events=0,bus=b2,addr=00.0,multifunction=on
+            pvpanic-pci,events=0,bus=b2,addr=00.1
+            pvpanic-pci,events=0,bus=b2,addr=00.2
+            pvpanic-pci,events=0,bus=b2,addr=00.3
+            pvpanic-pci,events=0,bus=b2,addr=00.4
+            pvpanic-pci,events=0,bus=b2,addr=00.5
+            pvpanic-pci,events=0,bus=b2,addr=00.6
+            pvpanic-pci,events=0,bus=b2,addr=00.7
+            pvpanic-pci,events=0,bus=b2,addr=01.0
+            pvpanic-pci,events=0,bus=b1,addr=00.1
+            pvpanic-pci,events=0,bus=pcie.0,addr=01.1
+        "#]],
+    );
+}
+
+#[test]
+fn overflow_goes_behind_bridges_in_order() {
+    let layout = lay_out(&endpoints(1000, None), MachineKind::Microvm).unwrap();
+    assert_eq!(layout.added_bridges, 3);
+    assert_eq!(layout.paths[0], "01.0");
+    assert_eq!(
+        layout.paths[244], "1f.4",
+        "248 functions less three bridges"
+    );
+    assert_eq!(layout.paths[245], "1f.5/00.0");
+    assert_eq!(layout.paths[245 + 256], "1f.6/00.0");
+    assert_eq!(
+        lay_out(&endpoints(240, None), MachineKind::Q35)
+            .unwrap()
+            .added_bridges,
+        0
+    );
+    assert_eq!(
+        lay_out(&endpoints(241, None), MachineKind::Q35)
+            .unwrap()
+            .added_bridges,
+        1
+    );
+}
+
+#[test]
+fn bridges_nest_where_ports_fill_the_root_bus() {
+    let mut tree: Vec<_> = (0..247)
+        .map(|i| device(format!("port.{i}"), None, NodeKind::RootPort))
+        .collect();
+    tree.extend(endpoints(500, None));
+    let layout = lay_out(&tree, MachineKind::Microvm).unwrap();
+    assert_eq!(layout.added_bridges, 2);
+    assert_eq!(layout.paths[247], "1f.7/00.0");
+    assert_eq!(layout.paths[746], "1f.7/1f.7/1e.4");
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let mut port = vec![device("port", None, NodeKind::RootPort)];
+    port.extend(endpoints(9, Some(0)));
+    check(
+        &port,
+        &expect!["`port` has 9 devices below it and holds 8: move some elsewhere"],
+    );
+    let mut bridge = vec![device("bridge", None, NodeKind::Bridge)];
+    bridge.extend(endpoints(257, Some(0)));
+    check(
+        &bridge,
+        &expect!["`bridge` has 257 devices below it and holds 256: move some elsewhere"],
+    );
+    let leaf = vec![
+        device("leaf", None, NodeKind::Endpoint),
+        device("x", Some(0), NodeKind::Endpoint),
+    ];
+    check(
+        &leaf,
+        &expect!["`leaf` has devices below it but is neither a root port nor a bridge"],
+    );
+    let deep = vec![
+        device("b", None, NodeKind::Bridge),
+        device("port", Some(0), NodeKind::RootPort),
+    ];
+    check(
+        &deep,
+        &expect!["root port `port` must sit on the root bus; use a bridge below other devices"],
+    );
+    let ports: Vec<_> = (0..249)
+        .map(|i| device(format!("port.{i}"), None, NodeKind::RootPort))
+        .collect();
+    check(
+        &ports,
+        &expect!["no place for `port.248`: root ports take all 248 places of the root bus"],
+    );
+    let mut full = ports[..248].to_vec();
+    full.push(device("last", None, NodeKind::Endpoint));
+    check(
+        &full,
+        &expect!["no place for `last`: root ports take all 248 places of the root bus"],
+    );
+    check(
+        &[device("x", Some(0), NodeKind::Endpoint)],
+        &expect!["`x` comes before its parent"],
+    );
+    let bridges: Vec<_> = (0..256)
+        .map(|i| device(format!("b.{i}"), None, NodeKind::Bridge))
+        .collect();
+    check(
+        &bridges,
+        &expect!["no bus number left for `b.254`: the tree needs more than a machine's 256 buses"],
+    );
+    let error = lay_out(&endpoints(70_000, None), MachineKind::Microvm).unwrap_err();
+    assert!(
+        matches!(error, LayoutError::TooManyBuses { limit: 256, .. }),
+        "{error}"
+    );
+}
+
+/// Trees of up to 1,500 nodes: each new node picks its kind and, if it may, a parent.
+fn trees() -> impl Strategy<Value = Vec<Device>> {
+    proptest::collection::vec(
+        (0..100u8, any::<prop::sample::Index>(), any::<bool>()),
+        0..1500,
+    )
+    .prop_map(|picks| {
+        let mut tree: Vec<Device> = Vec::new();
+        for (i, (pick, parent, root)) in picks.into_iter().enumerate() {
+            let homes: Vec<_> = (0..i)
+                .filter(|p| tree[*p].kind != NodeKind::Endpoint)
+                .collect();
+            let parent = (!root && !homes.is_empty()).then(|| homes[parent.index(homes.len())]);
+            let kind = match (pick, parent) {
+                (0..4, None) => NodeKind::RootPort,
+                (4..8, _) => NodeKind::Bridge,
+                _ => NodeKind::Endpoint,
+            };
+            tree.push(device(format!("d.{i}"), parent, kind));
+        }
+        tree
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_device_has_a_place_of_its_own(tree in trees(), q35 in any::<bool>()) {
+        let kind = if q35 { MachineKind::Q35 } else { MachineKind::Microvm };
+        let Ok(layout) = lay_out(&tree, kind) else { return Ok(()) };
+        prop_assert_eq!(layout.paths.len(), tree.len());
+        prop_assert_eq!(layout.args.len(), tree.len() + layout.added_bridges);
+        let distinct: HashSet<_> = layout.paths.iter().collect();
+        prop_assert_eq!(distinct.len(), tree.len());
+        for (device, path) in tree.iter().zip(&layout.paths) {
+            let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+            if let Some(parent) = device.parent {
+                prop_assert_eq!(above, &layout.paths[parent]);
+            }
+        }
+        // What QEMU checks: buses exist before they are used, no address twice, and
+        // function 0 announces the others.
+        let (mut buses, mut taken) = (HashSet::from(["pcie.0".to_string()]), BTreeMap::new());
+        for arg in &layout.args {
+            let prop = |name| arg.props.iter().find(|p| p.0 == name).map(|p| p.1.clone());
+            let (bus, addr) = (prop("bus").unwrap(), prop("addr").unwrap());
+            prop_assert!(buses.contains(&bus));
+            prop_assert!(taken.insert((bus.clone(), addr), prop("multifunction").is_some()).is_none());
+            buses.extend(prop("id"));
+        }
+        for (bus, addr) in taken.keys() {
+            let zero = (bus.clone(), format!("{}.0", &addr[..2]));
+            prop_assert!(addr.ends_with('0') || taken.get(&zero) == Some(&true), "{} {}", bus, addr);
+        }
+    }
+}
