@@ -7,9 +7,10 @@ use std::{
     os::unix::fs::MetadataExt,
     process::Stdio,
     sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
 };
 
-use super::*;
+use super::{work::KERNEL, *};
 use crate::{
     core::fault::{Exit, exit_of},
     edge::cache::manifest,

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answering one request for a kernel.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BUILD, Kernel, build, build::Toolchain, config, config::Wishes, copy, copy::How, fetch,
+    fetch::Identity, key_of, patch, patch::Patch, provide, sources, sources::Source,
+};
+use crate::{
+    core::{plan::KernelSpec, units::Bytes},
+    edge::cache::{Cache, Check, Lock, Staged},
+};
+
+pub const KERNEL: &str = "kernel";
+const REQUEST: &str = "request";
+/// What a build may write, with room to spare.
+const BUILD_NEED: Bytes = Bytes(1 << 30);
+
+/// What `kernel/<key>/meta.json` says of a kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Meta {
+    release: String,
+    source: String,
+    compiler: String,
+    linker: String,
+    config_hash: String,
+    /// Path in the checkout and blake3 of each patch, in order.
+    patches: Vec<(String, String)>,
+    build_seconds: f64,
+}
+
+/// One request being answered.
+pub struct Work<'a> {
+    root: &'a Path,
+    cache: &'a Cache,
+    spec: &'a KernelSpec,
+    say: &'a dyn Fn(&str),
+    source: Source,
+    patches: Vec<Patch>,
+    wishes: Wishes,
+    fragments: Vec<u8>,
+    tools: Toolchain,
+    what: String,
+}
+
+impl<'a> Work<'a> {
+    pub fn new(
+        root: &'a Path,
+        cache: &'a Cache,
+        spec: &'a KernelSpec,
+        say: &'a dyn Fn(&str),
+    ) -> Result<Self> {
+        let source = sources::find(root, &spec.source)?;
+        let patches = spec
+            .series
+            .as_deref()
+            .map_or(Ok(Vec::new()), |s| patch::read(root, s, &source.patches))?;
+        let (wishes, fragments) = config::read(root, &source.config)?;
+        let series = spec
+            .series
+            .as_deref()
+            .map_or(String::new(), |s| format!(" (series {s})"));
+        let what = format!("kernel {}{series}", spec.source);
+        Ok(Self {
+            root,
+            cache,
+            spec,
+            say,
+            source,
+            patches,
+            wishes,
+            fragments,
+            tools: Toolchain::find()?,
+            what,
+        })
+    }
+
+    /// All that a kernel is made of, with `config` asked for or effective.
+    fn key(&self, identity: &Identity, config: &[u8]) -> String {
+        let recipe = format!("{} {}", build::RECIPE, build::VARIABLES.join(" "));
+        let mut parts = vec![
+            identity.text.as_bytes(),
+            config,
+            self.tools.compiler.as_bytes(),
+            self.tools.linker.as_bytes(),
+            recipe.as_bytes(),
+        ];
+        parts.extend(self.patches.iter().map(|p| p.bytes.as_slice()));
+        key_of(&parts)
+    }
+
+    fn request(&self) -> Result<(Identity, String)> {
+        let identity = fetch::identify(self.cache, &self.source, self.say)?;
+        let key = self.key(
+            &identity,
+            &[b"request ", self.fragments.as_slice()].concat(),
+        );
+        Ok((identity, key))
+    }
+
+    pub fn provide(&self) -> Result<Kernel> {
+        let (identity, request) = self.request()?;
+        if let Some(kernel) = self.cached(&request)? {
+            return Ok(kernel);
+        }
+        // Finding what to build upon may show that another version of the source is to be
+        // had than was thought, so the request is made anew after it.
+        let base = self.base(&identity)?;
+        let (identity, request) = self.request()?;
+        let lock = self.cache.lock(REQUEST, &request, &self.what, self.say)?;
+        if let Some(kernel) = self.cached(&request)? {
+            return Ok(kernel);
+        }
+        self.cache
+            .require_space(BUILD_NEED, &format!("building {}", self.what))?;
+        self.build(&lock, &identity, &base)
+            .with_context(|| format!("building {}", self.what))
+    }
+
+    /// The kernel that this request came out as, if all of it is there.
+    fn cached(&self, request: &str) -> Result<Option<Kernel>> {
+        let Some(dir) = self.cache.get(REQUEST, request, Check::Full, self.say)? else {
+            return Ok(None);
+        };
+        let key = fs::read_to_string(dir.join("kernel"))?;
+        let Some(kernel) = self.cache.get(KERNEL, &key, Check::Full, self.say)? else {
+            return Ok(None);
+        };
+        let Some(tree) = self.cache.get(BUILD, &key, Check::Touch, self.say)? else {
+            return Ok(None);
+        };
+        self.describe(key, &kernel, &tree).map(Some)
+    }
+
+    fn describe(&self, key: String, kernel: &Path, tree: &Path) -> Result<Kernel> {
+        let meta: Meta = serde_json::from_slice(&fs::read(kernel.join("meta.json"))?)
+            .with_context(|| format!("reading {}/meta.json", kernel.display()))?;
+        Ok(Kernel {
+            key,
+            image: kernel.join("bzImage"),
+            system_map: Some(kernel.join("System.map")),
+            kbuild: tree.join("tree").join(build::OUT),
+            release: meta.release,
+            source: meta.source,
+            compiler: meta.compiler,
+            config_hash: meta.config_hash,
+            build: None,
+        })
+    }
+
+    /// The entry to build upon, verified: the source, or the unpatched kernel's build.
+    fn base(&self, identity: &Identity) -> Result<PathBuf> {
+        if self.patches.is_empty() {
+            if !fetch::present(self.cache, identity) {
+                (self.say)(&format!(
+                    "getting the source of {}: {}",
+                    self.what, identity.text
+                ));
+            }
+            return Ok(fetch::provide(self.cache, &self.source, identity, self.say)?.1);
+        }
+        let spec = KernelSpec {
+            source: self.spec.source.clone(),
+            series: None,
+        };
+        loop {
+            let base = provide(self.root, self.cache, &spec, self.say)?;
+            if let Some(dir) = self.cache.get(BUILD, &base.key, Check::Full, self.say)? {
+                return Ok(dir);
+            }
+        }
+    }
+
+    fn build(&self, request: &Lock, identity: &Identity, base: &Path) -> Result<Kernel> {
+        let begin = Instant::now();
+        let staged = self.cache.stage(request)?;
+        let log = self.cache.log(&format!(
+            "kernel-{}-{}-{}",
+            self.spec.source,
+            self.spec.series.as_deref().unwrap_or("stock"),
+            &request.key()[..8]
+        ))?;
+        let top = staged.dir().join("tree");
+        let how = |p: &Path| {
+            if p.starts_with(build::OUT) {
+                How::Copy
+            } else {
+                How::Link
+            }
+        };
+        copy::tree(&base.join("tree"), &top, &how).map_err(|e| self.cache.explain(e))?;
+        if !self.patches.is_empty() {
+            patch::apply(self.cache, self.root, &self.patches, &top, self.say)?;
+        }
+        let tree = build::Tree::new(self.cache, top, log.clone(), self.what.clone());
+        let effective = tree.configure(&|base| config::merge(base, &self.wishes))?;
+        config::contract(&effective, &self.wishes, &staged.dir().join("tree"))?;
+        let key = self.key(identity, effective.as_bytes());
+        let build_lock = self.cache.lock(BUILD, &key, &self.what, self.say)?;
+        let kernel_lock = self.cache.lock(KERNEL, &key, &self.what, self.say)?;
+        let there = (
+            self.cache.get(KERNEL, &key, Check::Full, self.say)?,
+            self.cache.get(BUILD, &key, Check::Touch, self.say)?,
+        );
+        let kernel = if let (Some(kernel), Some(tree)) = there {
+            // Another request, the same kernel: a comment in a fragment changed.
+            self.describe(key, &kernel, &tree)?
+        } else {
+            (self.say)(&format!(
+                "building {} ({}); log: {}",
+                self.what,
+                identity.text,
+                log.display()
+            ));
+            let release = tree.build()?;
+            let meta = self.meta(identity, release, &effective, begin.elapsed());
+            let small = self.collect(&kernel_lock, &tree, &meta, &effective)?;
+            let tree = self
+                .cache
+                .put_sharing(&build_lock, staged, Some(base))
+                .map_err(|e| self.cache.explain(e))?;
+            let kernel = self
+                .cache
+                .put(&kernel_lock, small)
+                .map_err(|e| self.cache.explain(e))?;
+            (self.say)(&format!(
+                "built {}: {} in {:.0} s",
+                self.what,
+                meta.release,
+                begin.elapsed().as_secs_f64()
+            ));
+            Kernel {
+                build: Some(begin.elapsed()),
+                ..self.describe(key, &kernel, &tree)?
+            }
+        };
+        let answer = self.cache.stage(request)?;
+        fs::write(answer.dir().join("kernel"), &kernel.key)?;
+        self.cache.put(request, answer)?;
+        Ok(kernel)
+    }
+
+    fn meta(&self, identity: &Identity, release: String, effective: &str, took: Duration) -> Meta {
+        Meta {
+            release,
+            source: identity.text.clone(),
+            compiler: self.tools.compiler.clone(),
+            linker: self.tools.linker.clone(),
+            config_hash: blake3::hash(effective.as_bytes()).to_hex().to_string(),
+            patches: self
+                .patches
+                .iter()
+                .map(|p| (p.path.clone(), blake3::hash(&p.bytes).to_hex().to_string()))
+                .collect(),
+            build_seconds: took.as_secs_f64(),
+        }
+    }
+
+    /// The kernel's small entry.
+    fn collect(
+        &self,
+        lock: &Lock,
+        tree: &build::Tree,
+        meta: &Meta,
+        effective: &str,
+    ) -> Result<Staged> {
+        let small = self.cache.stage(lock)?;
+        fs::copy(tree.image(), small.dir().join("bzImage")).context("keeping the bzImage")?;
+        fs::copy(
+            tree.out().join("System.map"),
+            small.dir().join("System.map"),
+        )
+        .context("keeping System.map")?;
+        fs::write(small.dir().join("config"), effective)?;
+        fs::write(
+            small.dir().join("meta.json"),
+            serde_json::to_vec_pretty(meta)?,
+        )?;
+        Ok(small)
+    }
+}
