@@ -29,17 +29,27 @@ struct Victim {
 
 /// Starts a victim and reads until it says `ready`.
 fn victim(name: &str) -> Victim {
-    victim_in(name, None)
+    victim_in(name, None, &[])
 }
+
+/// What makes a victim deaf to a hang-up, put in front of its command.
+const NOHUP: [&str; 4] = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
 
 /// Whether this process is a victim, not somebody's run of all ignored tests.
 fn asked() -> bool {
     std::env::var_os("BOOTRIG_VICTIM").is_some()
 }
 
-/// As [`victim`], with `mark`, a `NAME=value`, in its environment.
-fn victim_in(name: &str, mark: Option<&str>) -> Victim {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+/// As [`victim`], with `mark`, a `NAME=value`, in its environment, started by `front`.
+fn victim_in(name: &str, mark: Option<&str>, front: &[&str]) -> Victim {
+    let own = std::env::current_exe()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let words: Vec<&str> = front.iter().copied().chain([own.as_str()]).collect();
+    let mut child = Command::new(words[0])
+        .args(&words[1..])
         .env("BOOTRIG_VICTIM", "")
         .envs(mark.and_then(|m| m.split_once('=')))
         .args(["--exact", name, "--ignored", "--nocapture"])
@@ -240,7 +250,7 @@ fn marked(mark: &str) -> usize {
 fn no_child_is_lost_between_fork_and_exec() {
     for round in 0..20u64 {
         let mark = format!("BOOTRIG_STORM={}.{round}", std::process::id());
-        let mut victim = victim_in("victim_storm", Some(&mark));
+        let mut victim = victim_in("victim_storm", Some(&mark), &[]);
         std::thread::sleep(Duration::from_micros(20_000 + 1_370 * round));
         assert!(marked(&mark) > 1, "the storm blows");
         victim.sigkill();
@@ -276,7 +286,17 @@ fn a_killed_guardian_is_replaced_and_told_everything() {
 
 #[test]
 fn one_signal_stops_in_order() {
+    // Under nohup we are deaf to a hang-up, and so are our victims.
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status
+        .lines()
+        .find_map(|l| l.strip_prefix("SigIgn:"))
+        .unwrap();
+    let nohup = u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1;
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        if nohup && signal == Signal::HUP {
+            continue;
+        }
         let mut victim = victim("victim_stoppable");
         let (child, grandchild) = (victim.told("child"), victim.told("grandchild"));
         victim.signal(signal);
@@ -302,5 +322,21 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!((status.code(), status.signal()), (Some(130), None));
     eventually("the child's end", || !runs(&child));
     eventually("the grandchild's end", || !runs(&grandchild));
+    eventually("the folder's removal", || !folder.exists());
+}
+
+#[test]
+fn under_nohup_a_hang_up_is_not_heard() {
+    let mut victim = victim_in("victim_stubborn", None, &NOHUP);
+    let (child, folder) = (victim.told("child"), PathBuf::from(victim.told("folder")));
+    victim.signal(Signal::HUP);
+    // Had it been heard, this would be the second signal, and the end.
+    victim.signal(Signal::INT);
+    eventually("the first signal's notice", || {
+        folder.join("interrupted").exists()
+    });
+    assert!(victim.child.try_wait().unwrap().is_none());
+    victim.sigkill();
+    eventually("the child's end", || !runs(&child));
     eventually("the folder's removal", || !folder.exists());
 }

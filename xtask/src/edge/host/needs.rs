@@ -13,8 +13,9 @@ use crate::edge::process;
 
 /// Something that a bench cannot do without.
 ///
-/// What a kernel build needs was found by building the rig's configuration of 5.10, 6.1,
-/// 6.12 and 7.3 in minimal Debian roots that had nothing else.
+/// What a kernel build needs was found by building the rig's configuration in a minimal
+/// Debian root. What distributions list beside it (OpenSSL's headers, kmod, cpio, rsync)
+/// serves signed modules, installation and packaging, which the rig does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
@@ -30,7 +31,8 @@ pub enum Need {
     Bison,
     /// bc: the kernel's time constants.
     Bc,
-    /// perl: scripts of the kernel build.
+    /// perl: scripts of the kernel build; the rig's own configuration runs none on x86, but
+    /// one more fragment (cryptography) may.
     Perl,
     /// libelf and its headers: objtool, which the ORC unwinder needs.
     Elf,

@@ -28,7 +28,7 @@ pub fn package(manager: Manager, need: Need) -> &'static str {
         Flex => ["flex", "flex", "flex", "flex"],
         Bison => ["bison", "bison", "bison", "bison"],
         Bc => ["bc", "bc", "bc", "bc"],
-        Perl => ["perl", "perl", "perl", "perl"],
+        Perl => ["perl", "perl-interpreter", "perl", "perl"],
         Elf => [
             "libelf-dev",
             "elfutils-libelf-devel",
@@ -344,7 +344,7 @@ mod tests {
             &Need::ALL,
             |s| (s.manager, s.rights) = (Some(Manager::Dnf), Rights::Sudo),
             expect![[
-                r#"sudo dnf install -y bc bison debian-keyring dpkg elfutils-libelf-devel flex gcc glibc-static make patch perl qemu-system-x86-core tar xz"#
+                r#"sudo dnf install -y bc bison debian-keyring dpkg elfutils-libelf-devel flex gcc glibc-static make patch perl-interpreter qemu-system-x86-core tar xz"#
             ]],
         );
     }
