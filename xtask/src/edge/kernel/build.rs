@@ -2,13 +2,13 @@
 //! Running kbuild so that equal inputs give equal kernels, wherever they are built.
 //!
 //! The output directory is `build/` right inside the kernel's tree. kbuild then names the
-//! sources by `..` and nothing in the output tells where it was made: it can be copied,
-//! and a copy is up to date. It also means that nothing outside `build/` is ever written,
-//! so the sources can be links into a shared tree.
+//! sources by `..` and hardly anything in the output tells where it was made: it can be
+//! copied, and after [`Tree::settle`] a copy is up to date. It also means that nothing
+//! outside `build/` is ever written, so the sources can be links into a shared tree.
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::{ffi::OsStrExt, fs::symlink},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -42,6 +42,9 @@ pub const VARIABLES: [&str; 7] = [
     "KBUILD_BUILD_VERSION=1",
     "KCFLAGS=",
 ];
+
+/// The file in the output that says where it was made.
+const PLACE: &str = ".bootrig-place";
 
 /// For `make -C build M=...`. Kernels from 6.13 on want to be told the output directory.
 const MAKEFILE: &str = "export KBUILD_OUTPUT := $(realpath $(dir $(lastword $(MAKEFILE_LIST))))\ninclude $(KBUILD_OUTPUT)/../Makefile\n";
@@ -161,6 +164,21 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
+    /// Makes a copy of a built tree up to date. The makefiles of objtool, unlike kbuild's,
+    /// record absolute paths; objtool would be built again, and every object with it,
+    /// because they all depend on it. So the records are told the new place.
+    ///
+    /// # Errors
+    /// When one cannot be rewritten.
+    pub fn settle(&self) -> Result<()> {
+        let Ok(before) = fs::read(self.out().join(PLACE)) else {
+            return Ok(());
+        };
+        let here = self.top.as_os_str().as_bytes();
+        settle_below(&self.out(), &before, here)
+            .with_context(|| format!("settling the copy in {}", self.top.display()))
+    }
+
     /// Makes the effective configuration out of `base` (the output of `merge` on
     /// tinyconfig's) and returns it.
     pub fn configure(&self, merge: &dyn Fn(&str) -> String) -> Result<String> {
@@ -200,6 +218,7 @@ impl<'a> Tree<'a> {
         }
         // What kbuild writes here may hold this directory's path, and the tree will move.
         fs::write(self.out().join("Makefile"), MAKEFILE)?;
+        fs::write(self.out().join(PLACE), self.top.as_os_str().as_bytes())?;
         Ok(of_tree)
     }
 
@@ -207,6 +226,44 @@ impl<'a> Tree<'a> {
     pub fn image(&self) -> PathBuf {
         self.out().join("arch/x86/boot/bzImage")
     }
+}
+
+/// Puts `here` for `before` in what make keeps about commands and dependencies, with times
+/// as they were.
+fn settle_below(dir: &Path, before: &[u8], here: &[u8]) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let (kind, path) = (entry.file_type()?, entry.path());
+        if kind.is_dir() {
+            settle_below(&path, before, here)?;
+        } else if kind.is_file() && path.extension().is_some_and(|e| e == "cmd" || e == "d") {
+            let text = fs::read(&path)?;
+            if let Some(settled) = replaced(&text, before, here) {
+                let modified = entry.metadata()?.modified()?;
+                fs::write(&path, settled)?;
+                fs::File::open(&path)?.set_modified(modified)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `text` with `to` for every `from`, if there is any.
+fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some(at) = (!from.is_empty())
+        .then(|| rest.windows(from.len()).position(|w| w == from))
+        .flatten()
+    {
+        out.extend(&rest[..at]);
+        out.extend(to);
+        rest = &rest[at + from.len()..];
+    }
+    (rest.len() < text.len()).then(|| {
+        out.extend(rest);
+        out
+    })
 }
 
 /// What `uname -r` will say, from the header of a bzImage (the kernel's boot protocol).
@@ -252,5 +309,35 @@ mod tests {
         assert_eq!(release_of_image(&image).unwrap(), "6.1.9-x");
         image[0x20e..0x210].copy_from_slice(&0xffffu16.to_le_bytes());
         assert!(release_of_image(&image).is_err(), "beyond the end");
+    }
+
+    #[test]
+    fn a_settled_copy_names_its_own_place_and_keeps_times() {
+        assert_eq!(
+            replaced(b"a/x b/x a/y", b"a/", b"longer/").unwrap(),
+            b"longer/x b/x longer/y"
+        );
+        assert_eq!(replaced(b"b/x", b"a/", b"c/"), None);
+        assert_eq!(replaced(b"x", b"", b"c/"), None);
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&dir.path().join("cache")).unwrap();
+        let tree = Tree::new(
+            &cache,
+            dir.path().join("new"),
+            PathBuf::new(),
+            String::new(),
+        );
+        let file = tree.out().join("tools/.x.o.cmd");
+        fs::create_dir_all(tree.out().join("tools")).unwrap();
+        fs::write(&file, "deps := /old/tree/x.c\n").unwrap();
+        fs::write(tree.out().join(PLACE), "/old/tree").unwrap();
+        let old = std::time::SystemTime::UNIX_EPOCH + Duration::new(1_000_000, 5);
+        fs::File::open(&file).unwrap().set_modified(old).unwrap();
+        tree.settle().unwrap();
+        assert_eq!(
+            fs::read_to_string(&file).unwrap(),
+            format!("deps := {}/x.c\n", dir.path().join("new").display())
+        );
+        assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), old);
     }
 }

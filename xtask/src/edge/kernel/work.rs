@@ -201,6 +201,7 @@ impl<'a> Work<'a> {
             patch::apply(self.cache, self.root, &self.patches, &top, self.say)?;
         }
         let tree = build::Tree::new(self.cache, top, log.clone(), self.what.clone());
+        tree.settle()?;
         let effective = tree.configure(&|base| config::merge(base, &self.wishes))?;
         config::contract(&effective, &self.wishes, &staged.dir().join("tree"))?;
         let key = self.key(identity, effective.as_bytes());
