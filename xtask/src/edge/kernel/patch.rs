@@ -243,7 +243,7 @@ pub fn apply(
             .arg("--directory")
             .arg(tree)
             .arg("--input")
-            .arg(root.join(&patch.path));
+            .arg(std::path::absolute(root.join(&patch.path))?);
         let ended = process::run_logged(
             &format!("applying patch {}", patch.path),
             command,
