@@ -124,31 +124,31 @@ fn virtual_time() {
     check(
         &line,
         &expect![[r#"
-        /usr/bin/qemu-system-x86_64
-        -no-user-config
-        -nodefaults
-        -display none
-        -machine microvm,pcie=on,acpi=on,rtc=on,isa-serial=on,auto-kernel-cmdline=off,memory-backend=ram
-        -accel tcg,thread=single
-        -icount shift=1,sleep=off
-        -rtc clock=vm,base=2024-01-01T00:00:00
-        -cpu max,-rdrand,-rdseed
-        -seed 3
-        -smp 4
-        -m 512M
-        -object memory-backend-ram,id=ram,size=512M,reserve=off
-        -kernel /c/bzImage
-        -initrd /c/initrd
-        -append 'console=ttyS0 loglevel=5 panic=0 oops=panic nokaslr tsc=reliable tsc_early_khz=1000000 device_shutdown_serial'
-        -chardev file,id=console,path=/tmp/a,,b/console
-        -serial chardev:console
-        -chardev file,id=channel,path=/tmp/a,,b/channel
-        -device isa-debugcon,iobase=0x505,chardev=channel
-        -device isa-debug-exit,iobase=0x501,iosize=0x04
-        -qmp unix:/tmp/a,,b/qmp,server=on,wait=off
-        -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
-        -device pcie-root-port,id=b1,slot=1,hotplug=off,bus=pcie.0,addr=01.0
-        -device pvpanic-pci,events=0,bus=b1,addr=00.0"#]],
+            /usr/bin/qemu-system-x86_64
+            -no-user-config
+            -nodefaults
+            -display none
+            -machine microvm,pcie=on,acpi=on,rtc=on,isa-serial=on,auto-kernel-cmdline=off,memory-backend=ram
+            -accel tcg,thread=single
+            -icount shift=1,sleep=off
+            -rtc clock=vm,base=2024-01-01T00:00:00
+            -cpu max,-rdrand,-rdseed,vendor=GenuineIntel,family=6,model=79,stepping=1
+            -seed 3
+            -smp 4
+            -m 512M
+            -object memory-backend-ram,id=ram,size=512M,reserve=off
+            -kernel /c/bzImage
+            -initrd /c/initrd
+            -append 'console=ttyS0 loglevel=5 panic=0 oops=panic nokaslr tsc=reliable tsc_early_khz=1000000 device_shutdown_serial'
+            -chardev file,id=console,path=/tmp/a,,b/console
+            -serial chardev:console
+            -chardev file,id=channel,path=/tmp/a,,b/channel
+            -device isa-debugcon,iobase=0x505,chardev=channel
+            -device isa-debug-exit,iobase=0x501,iosize=0x04
+            -qmp unix:/tmp/a,,b/qmp,server=on,wait=off
+            -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
+            -device pcie-root-port,id=b1,slot=1,hotplug=off,bus=pcie.0,addr=01.0
+            -device pvpanic-pci,events=0,bus=b1,addr=00.0"#]],
     );
 }
 
@@ -165,7 +165,7 @@ fn wall_time() {
         line.args[from..from + 8].join(" ") + "\n" + &line.args[append + 1]
     };
     expect![[r#"
-        -accel tcg,thread=multi -rtc clock=host,base=2024-01-01T00:00:00 -cpu max,-rdrand,-rdseed -seed 3
+        -accel tcg,thread=multi -rtc clock=host,base=2024-01-01T00:00:00 -cpu max,-rdrand,-rdseed,vendor=GenuineIntel,family=6,model=79,stepping=1 -seed 3
         console=ttyS0 loglevel=5 panic=0 oops=panic nokaslr tsc=reliable tsc_early_khz=2400000 no_timer_check device_shutdown_serial"#]].assert_eq(&words(tcg()));
     expect![[r#"
         -accel kvm -rtc clock=host,base=2024-01-01T00:00:00 -cpu host -seed 3
