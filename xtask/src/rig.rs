@@ -127,7 +127,7 @@ impl Artifacts {
         self.kernels.iter().map(record).collect()
     }
 
-    /// Writes the initramfs of `trial` into the cache, named by its contents.
+    /// The initramfs of `trial`.
     fn initramfs(&self, trial: &Trial, layout: &Layout, finish: Finish) -> Result<PathBuf> {
         let booted = self.kernel(&trial.kernel)?;
         let read =
@@ -144,6 +144,21 @@ impl Artifacts {
         for (path, bytes) in program::files(trial, &layout.paths, finish) {
             archive.file(&path, 0o644, bytes)?;
         }
+        self.keep(&archive)
+    }
+
+    /// The initramfs of a guest that only reboots and reports.
+    fn probe_initramfs(&self) -> Result<PathBuf> {
+        let mut archive = initramfs::Archive::new();
+        let init =
+            fs::read(&self.init).with_context(|| format!("reading {}", self.init.display()))?;
+        archive.file("init", 0o755, init)?;
+        archive.file("bootrig/plan", 0o644, program::PROBE_PLAN)?;
+        self.keep(&archive)
+    }
+
+    /// Writes an initramfs into the cache, named by its contents.
+    fn keep(&self, archive: &initramfs::Archive) -> Result<PathBuf> {
         let bytes = archive.to_bytes();
         let folder = self.cache.root().join("initramfs");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -168,6 +183,7 @@ pub struct Rig {
     artifacts: Artifacts,
     host: qemu::Host,
     ready: BTreeMap<String, Ready>,
+    rom: PathBuf,
     scratch: process::Scratch,
     boots: AtomicU64,
 }
@@ -203,10 +219,13 @@ impl Rig {
             );
         }
         let host = Self::host_for(&artifacts, plan, &ready, accel, say)?;
+        let rom = artifacts.cache.root().join("sync.rom");
+        write_whole(&rom, &qemu::sync_rom())?;
         let rig = Self {
             artifacts,
             host,
             ready,
+            rom,
             scratch: process::scratch("bootrig-")?,
             boots: AtomicU64::new(0),
         };
@@ -243,7 +262,7 @@ impl Rig {
                 let key = artifacts.kernel(&trial.kernel)?.kernel.key.clone();
                 let image = qemu::ProbeImage {
                     kernel: ready.kernel.clone(),
-                    initrd: ready.initrd.clone(),
+                    initrd: artifacts.probe_initramfs()?,
                     key,
                 };
                 let accelerator =
@@ -294,10 +313,8 @@ impl Rig {
             .ready
             .get(&trial.id)
             .with_context(|| format!("trial {} was not prepared", trial.id))?;
-        Ok((
-            qemu::BootFiles::below(dir, &ready.kernel, &ready.initrd),
-            &ready.layout,
-        ))
+        let files = qemu::BootFiles::below(dir, &ready.kernel, &ready.initrd);
+        Ok((files.with_rom(&self.rom), &ready.layout))
     }
 
     fn command(&self, trial: &Trial, dir: &Path) -> Result<qemu::CommandLine> {

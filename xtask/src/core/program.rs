@@ -11,6 +11,9 @@ use super::{
 /// The kernel side's own records besides callbacks: marks, configuration.
 const OTHER_RECORDS: usize = 64;
 
+/// The plan of a guest that only shows that it can boot.
+pub const PROBE_PLAN: &str = "bootrig-plan 1\nreboot\n";
+
 /// What PID 1 does after it has loaded the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {

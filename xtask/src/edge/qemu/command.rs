@@ -86,6 +86,8 @@ pub struct BootFiles {
     pub messages: PathBuf,
     /// QMP socket, to ask a hung guest where it is.
     pub qmp: Option<PathBuf>,
+    /// File with [`super::sync_rom`]'s bytes, for virtual time.
+    pub rom: Option<PathBuf>,
 }
 
 impl BootFiles {
@@ -100,6 +102,14 @@ impl BootFiles {
             messages: dir.join("messages"),
             // The name of a socket cannot be longer than 107 bytes.
             qmp: Some(qmp).filter(|q| q.as_os_str().len() <= 107),
+            rom: None,
+        }
+    }
+    /// The same with the option ROM for virtual time.
+    pub fn with_rom(self, rom: &Path) -> Self {
+        Self {
+            rom: Some(rom.into()),
+            ..self
         }
     }
     /// The same without QMP: for command lines that are typed by hand.
@@ -262,6 +272,9 @@ fn build(
                 "-cpu",
                 TRANSLATED_CPU,
             ]);
+            if let Some(rom) = &files.rom {
+                put(&["-option-rom", text(rom)?]);
+            }
         }
         (Clock::Wall, Accelerator::Tcg { .. }) => {
             put(&[

@@ -8,6 +8,7 @@ mod kernel_words;
 mod limits;
 mod probe;
 mod qmp;
+mod rom;
 mod run;
 mod watch;
 
@@ -18,4 +19,5 @@ pub use command::{
 pub use find::{Qemu, Version, find};
 pub use limits::Limits;
 pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz, remembered};
+pub use rom::sync_rom;
 pub use run::boot;
