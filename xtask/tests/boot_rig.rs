@@ -189,7 +189,7 @@ fn guests_that_fail_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let panic = SMALL.replace(
         "stock: {order: serial}",
-        "stock: {order: serial, cmdline: [mem=20M]}",
+        "stock: {order: serial, cmdline: [mem=9M]}",
     );
     let hang = SMALL
         .replace("timeout: 60 s", "timeout: 12 s\nprofiles:\n  forever: {id: \"1b36:0011\", about: spins, source: none, shutdown: [{busy: 1 h}]}")

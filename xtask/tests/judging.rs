@@ -10,7 +10,7 @@ use bootrig::core::{
     machine::{End, RawBoot},
     oracle::Rule,
     plan::Trial,
-    scenario::{NodeKind, Order, Scenario},
+    scenario::{Metric, NodeKind, Order, Scenario},
     units::Nanos,
 };
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn reboot_parts_add_up_and_leave_out_the_dump() {
     let times = interpret(&trial(Order::Serial), &good(&trial(Order::Serial)))
         .times
         .unwrap();
-    let r = times.reboot;
+    let r = times.reboot.unwrap();
     assert_eq!(
         r.total,
         r.user_space + r.kernel + r.device_shutdown + r.firmware + r.next_boot
@@ -76,6 +76,27 @@ fn reboot_parts_add_up_and_leave_out_the_dump() {
     // 1 ms user space, 1 ms kernel, 260 ms, 10 ms of firmware, 280 ms; the dump took 1 ms.
     assert_eq!(r.total, Nanos(552 * MS));
     assert_eq!(r.firmware, Nanos(10 * MS));
+}
+
+#[test]
+fn without_a_second_boot_there_is_no_reboot_figure() {
+    let mut s = scenario();
+    s.metrics = vec![Metric::DeviceShutdown];
+    for trial in trials(s, 1) {
+        let result = interpret(&trial, &good(&trial));
+        assert_eq!(result.outcome, Outcome::Completed);
+        assert_eq!(rules(&result), []);
+        assert_eq!(result.times.unwrap().reboot, None);
+        // A second boot that nobody asked for is no completed trial either.
+        let again = RawBoot {
+            channel: good(&trials(scenario(), 1)[0]).channel,
+            ..good(&trial)
+        };
+        assert!(matches!(
+            interpret(&trial, &again).outcome,
+            Outcome::LostResult(_)
+        ));
+    }
 }
 
 #[test]

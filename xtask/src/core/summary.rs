@@ -135,8 +135,7 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
         if let Some((value, _)) = result.metric(*metric) {
             push(metric.name().into(), value);
         }
-        if *metric == Metric::Reboot {
-            let r = times.reboot;
+        if let (Metric::Reboot, Some(r)) = (*metric, times.reboot) {
             for (part, value) in [
                 ("user_space", r.user_space),
                 ("kernel", r.kernel),

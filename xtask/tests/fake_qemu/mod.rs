@@ -116,6 +116,7 @@ impl Fake {
             cpus: 1,
             notes: vec![],
             clock: Clock::Virtual,
+            ends_at_reset: false,
         };
         Self { dir, files, line }
     }

@@ -205,6 +205,9 @@ pub fn channel(trial: &Trial, calls: &[Call]) -> Vec<u8> {
     e.line('k', &format!("mark name=shutdown_end {}", stamp(over)));
     e.line('k', &format!("mark name=dump_end {}", stamp(over + MS)));
     e.end('k');
+    if !scenario.boots_again() {
+        return e.bytes;
+    }
     let next = 280 * MS;
     e.line(
         'i',

@@ -277,6 +277,10 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Whether a boot goes on past the reset to a second PID 1, or ends with the reset.
+    pub fn boots_again(&self) -> bool {
+        self.metrics.contains(&Metric::Reboot)
+    }
     /// The profile of device `index` in `variant`, after the variant's swaps.
     pub fn profile(&self, variant: &Variant, index: usize) -> Option<&Profile> {
         let written = self.devices[index].profile.as_ref()?;

@@ -155,6 +155,8 @@ pub struct CommandLine {
     pub notes: Vec<Note>,
     /// The clock it runs by.
     pub clock: Clock,
+    /// The machine ends, with status 0, where it would reset.
+    pub ends_at_reset: bool,
 }
 
 impl CommandLine {
@@ -331,6 +333,10 @@ fn build(
         &format!("file,id=channel,path={}", value(&files.channel)?),
     ]);
     DEVICES.iter().for_each(|device| put(&["-device", device]));
+    // A second boot that nothing is measured in would double the host's time.
+    if !trial.scenario.boots_again() {
+        put(&["-no-reboot"]);
+    }
     if let Some(socket) = &files.qmp {
         put(&[
             "-qmp",
@@ -357,6 +363,7 @@ fn build(
         cpus,
         notes,
         clock: trial.clock,
+        ends_at_reset: !trial.scenario.boots_again(),
     })
 }
 
@@ -399,6 +406,7 @@ pub(super) fn kvm_probe(qemu: &Qemu, files: &BootFiles) -> Result<CommandLine, F
         cpus: 1,
         notes: Vec::new(),
         clock: Clock::Wall,
+        ends_at_reset: false,
     })
 }
 
@@ -409,7 +417,7 @@ fn machine(kind: MachineKind) -> &'static str {
         MachineKind::Microvm => {
             "microvm,pcie=on,acpi=on,rtc=on,isa-serial=on,auto-kernel-cmdline=off"
         }
-        MachineKind::Q35 => "q35,sata=off,smbus=off,usb=off,vmport=off,graphics=off",
+        MachineKind::Q35 => "q35,hpet=off,sata=off,smbus=off,usb=off,vmport=off,graphics=off",
     }
 }
 

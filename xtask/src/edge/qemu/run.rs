@@ -97,6 +97,7 @@ fn once(
 
 struct Life<'a> {
     files: &'a BootFiles,
+    ends_at_reset: bool,
     limits: &'a Limits,
     child: Child,
     ended: Option<OwnedFd>,
@@ -137,6 +138,7 @@ impl<'a> Life<'a> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         Ok(Self {
             files,
+            ends_at_reset: line.ends_at_reset,
             limits,
             ended: pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
             child,
@@ -292,6 +294,8 @@ impl<'a> Life<'a> {
             (Some(FINISHED), _) => End::Finished,
             (_, Some(signal)) => End::Machine(format!("QEMU was killed by signal {signal}{said}")),
             (Some(GAVE_UP), _) => End::Early("PID 1 gave up".into()),
+            // Whether it was the reset that was asked for, the record tells.
+            (Some(0), _) if self.ends_at_reset => End::Finished,
             (Some(0), _) => End::Early("the machine was powered off".into()),
             (code, _) => {
                 let code = code.map_or_else(|| "no status".into(), |c| c.to_string());

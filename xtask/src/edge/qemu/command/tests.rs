@@ -145,6 +145,7 @@ fn virtual_time() {
             -chardev file,id=channel,path=/tmp/a,,b/channel
             -device isa-debugcon,iobase=0x505,chardev=channel
             -device isa-debug-exit,iobase=0x501,iosize=0x04
+            -no-reboot
             -qmp unix:/tmp/a,,b/qmp,server=on,wait=off
             -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
             -device pcie-root-port,id=b1,slot=1,hotplug=off,bus=pcie.0,addr=01.0
