@@ -304,8 +304,8 @@ mod tests {
         let good = fs::read_to_string(root().join("scenarios/shutdown-2018.yaml")).unwrap();
         for (from, to) in [
             ("kernel: \"6.1\"", "kernel: 6.1"),
-            ("cpus: 2", "cpus: 0"),
-            ("cpus: 2", "cpus: two"),
+            ("cpus: 1", "cpus: 0"),
+            ("cpus: 1", "cpus: two"),
             ("512 MiB", "512 MB"),
             ("2.95 s, parallel", "2.95 sec, parallel"),
             ("count: 4", "count: 0"),
