@@ -192,7 +192,7 @@ fn guests_that_fail_are_named() {
         "stock: {order: serial, cmdline: [mem=9M]}",
     );
     let hang = SMALL
-        .replace("timeout: 60 s", "timeout: 12 s\nprofiles:\n  forever: {id: \"1b36:0011\", about: spins, source: none, shutdown: [{busy: 1 h}]}")
+        .replace("timeout: 60 s", "timeout: 12 s\nprofiles:\n  forever: {id: \"1b36:0011\", about: spins, source: none, shutdown: [{busy: 60 min}]}")
         .replace("{name: nic, profile: misc-10ms, count: 3}", "{name: nic, profile: forever}");
     for (name, body, want) in [("panics", &panic, "panic: "), ("hangs", &hang, "hang: ")] {
         let file = scenario(dir.path(), name, body);
