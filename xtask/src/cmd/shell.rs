@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask shell`: boots one variant of a scenario with an interactive console.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{io::IsTerminal, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Result;
 
@@ -55,6 +55,11 @@ pub struct Args {
 
 /// Boots the variant on this terminal; Ctrl-A X ends it.
 pub fn run(args: &Args) -> Result<Exit> {
+    if !std::io::stdin().is_terminal() {
+        return Err(
+            Fault::usage("shell needs a terminal to read from; bench boots without one").into(),
+        );
+    }
     let root = checkout()?;
     let trial = trial(args, &root)?;
     ensure(Wishes {
