@@ -18,13 +18,13 @@ use crate::{
         machine::{End, Interrupted, Machine, RawBoot},
         plan::{KernelSpec, Trial},
         program::{self, Finish},
-        scenario::Clock,
+        scenario::{Clock, Known},
     },
     edge::{
         cache::{Cache, write_whole},
         initramfs,
         kernel::{self, Kernel},
-        module, process, qemu,
+        module, process, qemu, scenarios,
         store::{Header, KernelRecord},
     },
 };
@@ -46,6 +46,15 @@ pub fn checkout() -> Result<PathBuf> {
             "{} is not in a checkout of bootrig; start this program as `cargo xtask`",
             manifest.display()
         )
+    })
+}
+
+/// What scenario files of the checkout may name: profiles, series and kernels.
+pub fn known(root: &Path) -> Result<Known> {
+    let kernels = kernel::names(root)?.into_iter().collect();
+    Ok(Known {
+        kernels: Some(kernels),
+        ..scenarios::known(root)?
     })
 }
 
@@ -184,6 +193,8 @@ pub struct Rig {
     host: qemu::Host,
     ready: BTreeMap<String, Ready>,
     rom: PathBuf,
+    /// What is not as a scenario asked.
+    notes: BTreeSet<String>,
     scratch: process::Scratch,
     boots: AtomicU64,
 }
@@ -221,24 +232,22 @@ impl Rig {
         let host = Self::host_for(&artifacts, plan, &ready, accel, say)?;
         let rom = artifacts.cache.root().join("sync.rom");
         write_whole(&rom, &qemu::sync_rom())?;
-        let rig = Self {
+        let mut rig = Self {
             artifacts,
             host,
             ready,
             rom,
+            notes: BTreeSet::new(),
             scratch: process::scratch("bootrig-")?,
             boots: AtomicU64::new(0),
         };
-        let mut notes = BTreeSet::new();
         for trial in plan {
-            notes.extend(
-                rig.command(trial, rig.scratch.path())?
-                    .notes
-                    .iter()
-                    .map(ToString::to_string),
-            );
+            let line = rig.command(trial, rig.scratch.path())?;
+            rig.notes.extend(line.notes.iter().map(ToString::to_string));
         }
-        notes.iter().for_each(|note| say(&format!("note: {note}")));
+        for note in &rig.notes {
+            say(&format!("note: {note}"));
+        }
         Ok(rig)
     }
 
@@ -341,6 +350,7 @@ impl Rig {
         serde_json::json!({
             "qemu": self.host.qemu.version.to_string(),
             "accelerator": self.host.accelerator.to_string(),
+            "notes": self.notes,
         })
     }
 

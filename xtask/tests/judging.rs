@@ -195,6 +195,36 @@ fn console_and_pid1_are_judged() {
     assert_eq!(rules(&interpret(&trial, &splat)), [Rule::NoSplat]);
 }
 
+/// The channel of a good boot with one line's body changed, checks and all.
+fn with_body(trial: &Trial, from: &str, to: &str) -> TrialResult {
+    let text = String::from_utf8(good(trial).channel).unwrap();
+    assert!(text.contains(from), "{from}");
+    let mut lines = String::new();
+    for line in text.lines() {
+        let content = line.rsplit_once(" #").unwrap().0.replacen(from, to, 1);
+        let sum = bootrig::core::event::check(content.as_bytes());
+        lines += &format!("{content} #{sum:08x}\n");
+    }
+    let raw = RawBoot {
+        channel: lines.into_bytes(),
+        ..good(trial)
+    };
+    interpret(trial, &raw)
+}
+
+#[test]
+fn probes_and_pid1_are_judged() {
+    let trial = trial(Order::Serial);
+    let failed = with_body(&trial, "cb dev=1 op=probe", "cb dev=1 op=remove");
+    assert!(rules(&failed).contains(&Rule::Bound), "{:?}", failed.oracle);
+    let error = with_body(
+        &trial,
+        "loaded module=marks begin=281000000 end=282000000",
+        "error what=mount errno=2",
+    );
+    assert_eq!(rules(&error), [Rule::Pid1]);
+}
+
 #[test]
 fn failures_are_outcomes_not_numbers() {
     let trial = trial(Order::Serial);

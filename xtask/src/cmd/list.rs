@@ -10,7 +10,7 @@ use crate::{
         scenario::Scenario,
     },
     edge::scenarios,
-    rig::checkout,
+    rig,
 };
 
 /// Options of `list`.
@@ -27,8 +27,8 @@ pub struct Args {
 /// # Errors
 /// Where the folder or profiles.yaml cannot be read.
 pub fn run(args: &Args) -> Result<Exit> {
-    let root = &checkout()?;
-    let known = scenarios::known(root)?;
+    let root = &rig::checkout()?;
+    let known = rig::known(root)?;
     let (mut good, mut exit) = (Vec::new(), Exit::Done);
     for name in scenarios::names(root)? {
         match scenarios::load_with(root, &name, &known) {

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask shell`: boots one variant of a scenario with an interactive console.
 
-use std::{io::IsTerminal, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io::IsTerminal,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{
     core::{
-        fault::{Exit, Fault},
+        fault::{Exit, Fault, Stopped},
         plan::{Overrides, Trial, plan},
         program::Finish,
         scenario::{Clock, hint},
@@ -19,7 +24,7 @@ use crate::{
         qemu::AccelChoice,
         scenarios,
     },
-    rig::{Artifacts, Rig, checkout},
+    rig::{Artifacts, Rig, checkout, known},
 };
 
 /// A console left open is closed in the end.
@@ -76,12 +81,20 @@ pub fn run(args: &Args) -> Result<Exit> {
         eprintln!("waiting for a debugger; in another terminal:\n{hint}");
     }
     eprintln!("console of {}; Ctrl-A X ends it", plan[0].id);
-    process::attached("the guest", command, LIMIT)?;
+    // Watched by the guardian: the guest's machine does not outlive us.
+    let mut guest = process::Child::spawn_attached(command).context("starting QEMU")?;
+    let start = Instant::now();
+    while guest.try_wait()?.is_none() {
+        if process::interrupted() || start.elapsed() > LIMIT {
+            return Err(Stopped.into());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
     Ok(Exit::Done)
 }
 
 fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
-    let scenario = Arc::new(scenarios::load(root, &args.scenario)?);
+    let scenario = Arc::new(scenarios::load_with(root, &args.scenario, &known(root)?)?);
     let overrides = Overrides {
         clock: Some(args.clock),
         repeats: Some(1),

@@ -14,7 +14,7 @@ use crate::{
         units::Nanos,
     },
     edge::scenarios,
-    rig::checkout,
+    rig,
 };
 
 /// Options of `show`.
@@ -36,7 +36,7 @@ pub struct Args {
 /// # Errors
 /// [`Fault::usage`] for a scenario that does not exist or is wrong.
 pub fn run(args: &Args) -> Result<Exit> {
-    let root = &checkout()?;
+    let root = &rig::checkout()?;
     if args.schema {
         for path in scenarios::write_schemas(root)? {
             eprintln!("wrote {}", path.display());
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             Err(Fault::usage("name a scenario").into())
         };
     };
-    let scenario = scenarios::load(root, name)?;
+    let scenario = scenarios::load_with(root, name, &rig::known(root)?)?;
     if args.json {
         println!("{:#}", document(&scenario));
     } else {

@@ -358,18 +358,16 @@ fn judge(expectation: &Expectation, variants: &[VariantSummary]) -> Judged {
 pub fn exit(summary: &Summary) -> Exit {
     let variants = || summary.scenarios.iter().flat_map(|s| &s.variants);
     let outcome = |prefix: &str| variants().any(|v| v.outcome.starts_with(prefix));
+    let judged = || summary.scenarios.iter().flat_map(|s| &s.expectations);
+    let expected = |ok: Option<bool>| judged().any(|e| e.ok == ok);
     if outcome("infrastructure") {
         Exit::Infrastructure
     } else if variants().any(|v| v.outcome != "completed") {
         Exit::Guest
-    } else if variants().any(|v| !v.oracle.violations.is_empty())
-        || summary
-            .scenarios
-            .iter()
-            .flat_map(|s| &s.expectations)
-            .any(|e| e.ok != Some(true))
-    {
+    } else if variants().any(|v| !v.oracle.violations.is_empty()) || expected(Some(false)) {
         Exit::Failed
+    } else if expected(None) {
+        Exit::Inconclusive
     } else {
         Exit::Done
     }

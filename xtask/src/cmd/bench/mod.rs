@@ -27,11 +27,11 @@ use crate::{
             install::{Wishes, ensure},
         },
         process::Stopped,
-        qemu::AccelChoice,
+        qemu::{AccelChoice, shell_quote},
         scenarios,
         store::{Header, Run, SCHEMA, ScenarioRef},
     },
-    rig::{Artifacts, ReadyKernel, Rig, checkout},
+    rig::{Artifacts, ReadyKernel, Rig, checkout, known},
 };
 
 /// What is booted when nothing is named.
@@ -155,7 +155,14 @@ pub fn run(args: &Args) -> Result<Exit> {
     eprintln!("run {id} kept in {}", run.dir().display());
     match ended {
         Ended::Interrupted => {
-            eprintln!("stopped; go on with: cargo xtask bench --resume {id}");
+            let elsewhere = args
+                .results
+                .as_ref()
+                .map(|r| format!(" --results {}", shell_quote(&r.to_string_lossy())));
+            eprintln!(
+                "stopped; go on with: cargo xtask bench --resume {id}{}",
+                elsewhere.unwrap_or_default()
+            );
             Err(Stopped.into())
         }
         Ended::GaveUp => {
@@ -199,7 +206,7 @@ fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result
         }
         None => args.scenarios.clone(),
     };
-    let known = scenarios::known(root)?;
+    let known = known(root)?;
     let mut loaded: Vec<Arc<Scenario>> = Vec::new();
     for name in &given {
         let scenario = scenarios::load_with(root, name, &known)?;
@@ -238,6 +245,10 @@ fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result
 /// Wall-clock trials run alone: beside another they would measure each other.
 fn jobs(args: &Args, plan: &[Trial]) -> Result<NonZeroUsize> {
     let wall = plan.iter().any(|t| t.clock == Clock::Wall);
+    if args.accel == AccelChoice::Kvm && plan.iter().any(|t| t.clock == Clock::Virtual) {
+        let why = "--accel kvm needs wall time (--clock wall): virtual time counts instructions, which KVM cannot";
+        return Err(Fault::usage(why).into());
+    }
     match args.jobs {
         Some(jobs) if wall && jobs.get() > 1 => Err(Fault::usage(
             "--jobs above 1 needs virtual time: wall-clock boots run alone",

@@ -45,6 +45,17 @@ pub enum Clock {
     Wall,
 }
 
+impl Clock {
+    /// Boots per variant where nobody says: virtual time repeats exactly, one boot by the
+    /// wall clock says nothing.
+    pub fn default_repeats(self) -> u32 {
+        match self {
+            Self::Virtual => 1,
+            Self::Wall => 10,
+        }
+    }
+}
+
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -25,8 +25,6 @@ const MAX_VARIANTS: usize = 256;
 /// Lock numbers 0..15 of docs/protocol.md.
 const MAX_LOCKS: usize = 16;
 const DEFAULT_TIMEOUT: Nanos = Nanos(300_000_000_000);
-/// By the wall clock one boot says nothing.
-const DEFAULT_WALL_REPEATS: u32 = 10;
 
 /// Checks `raw`. What it returns is worth something only if nothing was added to `sink`.
 pub(super) fn scenario(
@@ -220,12 +218,7 @@ fn machine(raw: &raw::Machine, at: &At<'_>, sink: &mut Sink) -> MachineSpec {
 }
 
 fn repeats(raw: Option<u32>, clock: Clock, at: &At<'_>, sink: &mut Sink) -> u32 {
-    let default = if clock == Clock::Virtual {
-        1
-    } else {
-        DEFAULT_WALL_REPEATS
-    };
-    let repeats = raw.unwrap_or(default);
+    let repeats = raw.unwrap_or(clock.default_repeats());
     if !(1..=MAX_REPEATS).contains(&repeats) {
         sink.add_with(at.position(), || {
             format!("{at} must be 1 to {MAX_REPEATS}, not {repeats}")

@@ -44,7 +44,20 @@ pub fn run_logged(what: &str, mut command: Command, log: &Path, limit: Duration)
 /// [`Stopped`] when interrupted; otherwise says `what` was being done and how it ended.
 pub fn read(what: &str, mut command: Command, limit: Duration) -> Result<String> {
     // Files, not pipes: a full pipe that nobody reads would block the child.
-    let (out, err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let (out, err) = (
+        tempfile::tempfile().with_context(|| {
+            format!(
+                "making a temporary file in {}; free some space there or set TMPDIR",
+                std::env::temp_dir().display()
+            )
+        })?,
+        tempfile::tempfile().with_context(|| {
+            format!(
+                "making a temporary file in {}; free some space there or set TMPDIR",
+                std::env::temp_dir().display()
+            )
+        })?,
+    );
     command.stdout(out.try_clone()?).stderr(err.try_clone()?);
     let program = name(&command);
     let status = wait(what, &program, &mut spawn(what, command)?, limit)?;
