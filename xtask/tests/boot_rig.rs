@@ -246,6 +246,7 @@ fn stopped_runs_resume_to_the_same_samples() {
         let results = &dir.path().join(how.trim_start_matches('-'));
         fs::create_dir(results).unwrap();
         let mut bench = xtask(results, &["bench", "--repeats", "6", "--jobs", "1", &file])
+            .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
