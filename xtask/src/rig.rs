@@ -115,7 +115,7 @@ impl Artifacts {
     pub fn kernel(&self, spec: &KernelSpec) -> Result<&Booted> {
         self.kernels
             .get(spec)
-            .with_context(|| format!("kernel {spec:?} was not provided"))
+            .with_context(|| format!("kernel {spec} was not provided"))
     }
 
     /// What run.yaml says about the kernels.

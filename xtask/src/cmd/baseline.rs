@@ -127,16 +127,12 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
 }
 
 fn kernels(header: &Header) -> std::collections::BTreeMap<String, [String; 3]> {
-    let name = |k: &crate::core::plan::KernelSpec| match &k.series {
-        Some(series) => format!("{}+{series}", k.source),
-        None => k.source.clone(),
-    };
     header
         .kernels
         .iter()
         .map(|k| {
             (
-                name(&k.spec),
+                k.spec.to_string(),
                 [k.source.clone(), k.key.clone(), k.modules.clone()],
             )
         })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns scenarios into the list of boots to make.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,16 @@ pub struct KernelSpec {
     pub source: String,
     /// Series under images/kernels/patches/, if patched.
     pub series: Option<String>,
+}
+
+impl fmt::Display for KernelSpec {
+    /// `6.1`, `6.1+parallel-shutdown`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)?;
+        self.series
+            .iter()
+            .try_for_each(|series| write!(f, "+{series}"))
+    }
 }
 
 /// One planned boot of one variant.

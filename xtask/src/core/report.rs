@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 
 use super::{
     ideal::Bound,
-    scenario::{Metric, Scenario},
+    scenario::{Metric, Scenario, group},
     summary::{MetricSummary, ScenarioSummary, Summary, VariantSummary},
     units::Nanos,
 };
@@ -207,18 +207,6 @@ fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> Table {
         row
     });
     table(&header, rows.collect())
-}
-
-/// A device's name without its `.N`.
-pub fn group(device: &str) -> &str {
-    match device.rsplit_once('.') {
-        Some((name, number))
-            if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
-        {
-            name
-        }
-        _ => device,
-    }
 }
 
 fn slowest(variant: &VariantSummary, name: &str) -> Option<u64> {

@@ -167,10 +167,6 @@ impl Nanos {
     pub fn exact(self) -> String {
         exact(self.0, TIME)
     }
-    /// This many nanoseconds as seconds, for plots and ratios only.
-    pub fn secs(self) -> f64 {
-        self.0 as f64 / 1e9
-    }
 }
 impl Fraction {
     /// As a plain factor: `3 %` is 0.03.

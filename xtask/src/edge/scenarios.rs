@@ -4,12 +4,12 @@
 use std::{
     collections::BTreeSet,
     fs, io,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
 
+use super::cache::write_whole;
 use crate::core::{
     fault::Fault,
     scenario::{self, Known, Profiles, Scenario},
@@ -84,7 +84,11 @@ pub fn known(root: &Path) -> Result<Known> {
 pub fn write_schemas(root: &Path) -> Result<Vec<PathBuf>> {
     schemas()
         .into_iter()
-        .map(|(name, text)| write(&root.join(FOLDER), name, &text))
+        .map(|(name, text)| {
+            let path = root.join(FOLDER).join(name);
+            write_whole(&path, text.as_bytes())?;
+            Ok(path)
+        })
         .collect()
 }
 
@@ -100,20 +104,6 @@ fn schemas() -> [(&'static str, String); 2] {
             scenario::schema_text(scenario::profiles_schema()),
         ),
     ]
-}
-
-/// Writes beside and renames: an editor never sees half a schema.
-fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {
-    use io::Write;
-    let path = folder.join(name);
-    let context = || format!("writing {}", path.display());
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
-    file.write_all(text.as_bytes()).with_context(context)?;
-    file.as_file().sync_all().with_context(context)?;
-    let mode = fs::Permissions::from_mode(0o644);
-    file.as_file().set_permissions(mode).with_context(context)?;
-    file.persist(&path).with_context(context)?;
-    Ok(path)
 }
 
 fn profiles(root: &Path) -> Result<Profiles> {
