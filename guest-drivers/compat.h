@@ -7,6 +7,7 @@
 #define BOOTRIG_COMPAT_H
 
 #include <linux/hrtimer.h>
+#include <linux/kmsg_dump.h>
 #include <linux/slab.h>
 #include <linux/syscore_ops.h>
 
@@ -23,6 +24,37 @@ static inline void hrtimer_setup_on_stack(struct hrtimer *timer,
 	timer->function = function;
 }
 #endif
+
+/*
+ * BOOTRIG_KMSG_DUMP(name) { ... } defines a dumper of the kernel's log whose code is given
+ * the reason to dump as reason. With KMSG_DUMP_SHUTDOWN as the last of them, up to which
+ * dumpers are called, it is called for all.
+ */
+#ifdef HAVE_KMSG_DUMP_DETAIL
+#define BOOTRIG_KMSG_DUMP(name)						\
+static void name##_call(enum kmsg_dump_reason reason);			\
+static void name##_dump(struct kmsg_dumper *dumper,			\
+			struct kmsg_dump_detail *detail)		\
+{									\
+	name##_call(detail->reason);					\
+}									\
+BOOTRIG_KMSG_DUMPER(name)
+#else
+#define BOOTRIG_KMSG_DUMP(name)						\
+static void name##_call(enum kmsg_dump_reason reason);			\
+static void name##_dump(struct kmsg_dumper *dumper,			\
+			enum kmsg_dump_reason reason)			\
+{									\
+	name##_call(reason);						\
+}									\
+BOOTRIG_KMSG_DUMPER(name)
+#endif
+#define BOOTRIG_KMSG_DUMPER(name)					\
+static struct kmsg_dumper name = {					\
+	.dump = name##_dump,						\
+	.max_reason = KMSG_DUMP_SHUTDOWN,				\
+};									\
+static void name##_call(enum kmsg_dump_reason reason)
 
 /*
  * Defines bootrig_syscore_register() and bootrig_syscore_unregister() for a callback of

@@ -9,7 +9,9 @@
  * device_shutdown() is bracketed on an unpatched kernel: kernel_restart() and its
  * siblings call the reboot notifiers, device_shutdown() and the syscore shutdown
  * callbacks, in this order. Our notifier is the last of the former and our callback,
- * registered late, the first of the latter.
+ * registered late, the first of the latter. kernel_kexec() calls no syscore shutdown up
+ * to 6.x, but those who dump the kernel's log, a little later; whoever comes first ends
+ * the bracket.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -17,6 +19,7 @@
 #include <linux/atomic.h>
 #include <linux/cache.h>
 #include <linux/io.h>
+#include <linux/kmsg_dump.h>
 #include <linux/ktime.h>
 #include <linux/limits.h>
 #include <linux/mc146818rtc.h>
@@ -323,10 +326,15 @@ static void stop_ticks(void)
 	spin_unlock_irqrestore(&rtc_lock, flags);
 }
 
-static void after_devices(void)
+/* Returns false if it has been called before. One CPU runs by now. */
+static bool after_devices(void)
 {
 	unsigned int lost, count;
+	static bool written;
 
+	if (written || !closed)
+		return false;
+	written = true;
 	marks_point(MARKS_SHUTDOWN_END);
 	lost = write_records(true);
 	count = atomic_read(&taken);
@@ -336,10 +344,23 @@ static void after_devices(void)
 		write_line("lost events=%u", lost);
 	write_mark(MARKS_DUMP_END, ktime_get_ns(), rdtsc_ordered());
 	write_line("end lines=%u", lines);
-	stop_ticks();
+	return true;
 }
 
-BOOTRIG_SYSCORE_SHUTDOWN(after_devices);
+static void at_syscore_shutdown(void)
+{
+	if (after_devices())
+		stop_ticks();
+}
+
+BOOTRIG_SYSCORE_SHUTDOWN(at_syscore_shutdown);
+
+/* No reset will come, so that nothing has to be stopped for it. */
+BOOTRIG_KMSG_DUMP(log_dumper)
+{
+	if (reason == KMSG_DUMP_SHUTDOWN)
+		after_devices();
+}
 
 static int __init marks_init(void)
 {
@@ -357,6 +378,12 @@ static int __init marks_init(void)
 		vfree(buffer);
 		return ret;
 	}
+	ret = kmsg_dump_register(&log_dumper);
+	if (ret) {
+		unregister_reboot_notifier(&last_notifier);
+		vfree(buffer);
+		return ret;
+	}
 	bootrig_syscore_register();
 	return 0;
 }
@@ -364,6 +391,7 @@ static int __init marks_init(void)
 static void __exit marks_exit(void)
 {
 	bootrig_syscore_unregister();
+	kmsg_dump_unregister(&log_dumper);
 	unregister_reboot_notifier(&last_notifier);
 	vfree(buffer);
 }

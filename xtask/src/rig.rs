@@ -18,7 +18,7 @@ use crate::{
         machine::{End, Interrupted, Machine, RawBoot},
         plan::{KernelSpec, Trial},
         program::{self, Finish},
-        scenario::{Clock, Known},
+        scenario::{Clock, Known, Restart},
     },
     edge::{
         cache::{Cache, write_whole},
@@ -149,6 +149,9 @@ impl Artifacts {
                 0o644,
                 read(&booted.modules.join(module))?,
             )?;
+        }
+        if trial.variant().restart == Restart::Kexec {
+            archive.file(program::KEXEC_KERNEL, 0o644, read(&booted.kernel.image)?)?;
         }
         for (path, bytes) in program::files(trial, &layout.paths, finish) {
             archive.file(&path, 0o644, bytes)?;

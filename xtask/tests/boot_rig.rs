@@ -201,9 +201,9 @@ fn guests_that_fail_are_named() {
         let summary: Summary = serde_json::from_slice(&out.stdout).unwrap();
         let variant = &summary.scenarios[0].variants[0];
         assert!(
-            variant.outcome.starts_with(want),
+            variant.outcome_text().starts_with(want),
             "{name}: {}",
-            variant.outcome
+            variant.outcome_text()
         );
         assert!(variant.metrics.is_empty(), "a failure is never a number");
     }

@@ -51,6 +51,7 @@ fn header(id: &str) -> Header {
         command: vec!["bench".into()],
         clock: None,
         repeats: None,
+        debug: false,
         scenarios: vec![],
         ready_kernel: None,
         host: serde_json::json!({}),
@@ -152,7 +153,7 @@ fn a_stopped_run_resumes_without_repeating_a_boot() {
         summary.scenarios[0]
             .variants
             .iter()
-            .all(|v| v.outcome == "not run")
+            .all(|v| v.outcome.is_none())
     );
     // A power cut in the middle of a row, and a trial file that never got its name.
     let path = dir.path().join("stopped/samples.csv");
@@ -227,9 +228,9 @@ fn failures_stop_the_run_unless_told_to_keep_going() {
     );
     let parallel = &summary.scenarios[0].variants[1];
     assert!(
-        parallel.outcome.starts_with("panic: "),
+        parallel.outcome_text().starts_with("panic: "),
         "{}",
-        parallel.outcome
+        parallel.outcome_text()
     );
     // The failed repeat is no number: only the good one counts.
     assert_eq!(parallel.metrics["device_shutdown"].samples, [130 * MS]);

@@ -47,8 +47,16 @@ pub struct Args {
     /// Wait for a debugger before the first instruction, and print its command.
     #[arg(long)]
     gdb: bool,
+    /// Boot a kernel with lockdep, KASAN and the like.
+    #[arg(long)]
+    debug: bool,
     /// Boot this bzImage instead of building a kernel.
-    #[arg(long, value_name = "BZIMAGE", requires = "kbuild")]
+    #[arg(
+        long,
+        value_name = "BZIMAGE",
+        requires = "kbuild",
+        conflicts_with = "debug"
+    )]
     kernel: Option<PathBuf>,
     /// What modules for --kernel are built against.
     #[arg(long, value_name = "DIR", requires = "kernel")]
@@ -98,6 +106,7 @@ fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
     let overrides = Overrides {
         clock: Some(args.clock),
         repeats: Some(1),
+        debug: args.debug,
     };
     let mut trials = plan(std::slice::from_ref(&scenario), overrides);
     let at = match &args.variant {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     console,
     event::{self, BootLog, Mark, Stamp},
+    fault::Exit,
     ideal::{self, Ideal},
     machine::{End, RawBoot},
     oracle,
@@ -30,6 +31,17 @@ pub enum Outcome {
     LostResult(String),
     /// The machine failed; nothing is known about the guest.
     Infrastructure(String),
+}
+
+impl Outcome {
+    /// The exit code that a run with this outcome comes to.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Completed => Exit::Done,
+            Self::Panic(_) | Self::Hang(_) | Self::LostResult(_) => Exit::Guest,
+            Self::Infrastructure(_) => Exit::Infrastructure,
+        }
+    }
 }
 
 impl fmt::Display for Outcome {
@@ -165,7 +177,7 @@ fn told(why: &str, channel: &[u8]) -> String {
 /// # Errors
 /// Says which part of the record is missing.
 fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
-    let wanted = if trial.scenario.boots_again() { 2 } else { 1 };
+    let wanted = if trial.boots_again() { 2 } else { 1 };
     let (Some(first), true) = (boots.first(), boots.len() == wanted) else {
         return Err(format!("{} boots were reported, not {wanted}", boots.len()));
     };

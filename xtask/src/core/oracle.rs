@@ -35,7 +35,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The rules, in the order in which they are checked.
+/// The rules, in the order in which they are checked. That the machine did reboot is none
+/// of them: a boot without the next PID 1's word has no result to judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
@@ -55,9 +56,6 @@ pub enum Rule {
     DelayRespected,
     /// No oops, warning or lockup on the console.
     NoSplat,
-    /// The machine did reboot: its next PID 1 spoke, or, where the reboot is not
-    /// measured, the machine ended at the reset.
-    Rebooted,
     /// PID 1 could do everything that it was told.
     Pid1,
 }
@@ -74,7 +72,6 @@ impl Rule {
             Self::InsideWindow => "inside window",
             Self::DelayRespected => "delay respected",
             Self::NoSplat => "no splat",
-            Self::Rebooted => "rebooted",
             Self::Pid1 => "PID 1",
         }
     }
@@ -93,7 +90,6 @@ pub fn judge(
         verdict: Verdict::default(),
     };
     judge.console(splats);
-    judge.rebooted(boots);
     if let Some(first) = boots.first() {
         judge.pid1(boots);
         judge.bound(first);
@@ -141,13 +137,6 @@ impl Judge<'_> {
 
     fn console(&mut self, splats: &[String]) {
         self.check(Rule::NoSplat, splats.is_empty(), || splats.join("; "));
-    }
-
-    fn rebooted(&mut self, boots: &[BootLog]) {
-        let wanted = if self.scenario.boots_again() { 2 } else { 1 };
-        self.check(Rule::Rebooted, boots.len() == wanted, || {
-            format!("{} boots were seen, not {wanted}", boots.len())
-        });
     }
 
     fn pid1(&mut self, boots: &[BootLog]) {

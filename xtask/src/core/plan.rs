@@ -17,15 +17,20 @@ pub struct KernelSpec {
     pub source: String,
     /// Series under images/kernels/patches/, if patched.
     pub series: Option<String>,
+    /// With the kernel's own checks built in (images/kernels/fragments/debug.config): to be
+    /// judged, never measured.
+    #[serde(default)]
+    pub debug: bool,
 }
 
 impl fmt::Display for KernelSpec {
-    /// `6.1`, `6.1+parallel-shutdown`.
+    /// `6.1`, `6.1+parallel-shutdown`, `6.1+parallel-shutdown+debug`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)?;
         self.series
             .iter()
-            .try_for_each(|series| write!(f, "+{series}"))
+            .try_for_each(|series| write!(f, "+{series}"))?;
+        f.write_str(if self.debug { "+debug" } else { "" })
     }
 }
 
@@ -53,6 +58,10 @@ impl Trial {
     pub fn variant(&self) -> &Variant {
         &self.scenario.variants[self.variant]
     }
+    /// Whether the machine goes on to a second PID 1.
+    pub fn boots_again(&self) -> bool {
+        self.scenario.boots_again(self.variant())
+    }
     /// Host time after which the guest counts as hung.
     pub fn timeout(&self) -> Nanos {
         self.scenario.timeout
@@ -70,6 +79,8 @@ pub struct Overrides {
     pub clock: Option<Clock>,
     /// Instead of the scenario's number of repeats.
     pub repeats: Option<u32>,
+    /// Kernels with their own checks built in.
+    pub debug: bool,
 }
 
 /// The boots of `scenarios`, scenario by scenario. Variants are interleaved: A B, then
@@ -94,6 +105,7 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                 let kernel = KernelSpec {
                     source: scenario.kernel.clone(),
                     series: scenario.variants[variant].series.clone(),
+                    debug: overrides.debug,
                 };
                 trials.push(Trial {
                     id,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
     plan::Trial,
-    scenario::{Profile, Step},
+    scenario::{Profile, Restart, Step},
 };
 
 /// The kernel side's own records besides callbacks: marks, configuration.
@@ -14,20 +14,24 @@ const OTHER_RECORDS: usize = 64;
 /// The plan of a guest that only shows that it can boot.
 pub const PROBE_PLAN: &str = "bootrig-plan 1\nreboot\n";
 
+/// Where PID 1 finds the kernel that kexec is to start.
+pub const KEXEC_KERNEL: &str = "bootrig/kernel";
+
 /// What PID 1 does after it has loaded the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// Reboot, report from the second boot, end the machine.
-    Reboot,
+    /// Restart as the variant asks, report from the second boot, end the machine.
+    Restart,
     /// Give the user a console.
     Shell,
 }
 
-/// The files for `trial`, by path. `paths` gives each device's place on the bus, by index.
+/// The files for `trial`, by path; [`KEXEC_KERNEL`], which is no text, is not among them. `paths` gives each device's place on the bus, by index.
 pub fn files(trial: &Trial, paths: &[String], finish: Finish) -> BTreeMap<String, Vec<u8>> {
-    let end = match finish {
-        Finish::Reboot => "reboot",
-        Finish::Shell => "shell",
+    let end = match (finish, trial.variant().restart) {
+        (Finish::Shell, _) => "shell",
+        (Finish::Restart, Restart::Reset) => "reboot",
+        (Finish::Restart, Restart::Kexec) => "kexec",
     };
     let plan = format!("bootrig-plan 1\nload marks\nload dummy_pci\nflush\n{end}\n");
     // Probe, shutdown and remove of each device.

@@ -28,11 +28,16 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
     let machine = &scenario.machine;
     let _ = writeln!(
         out,
-        "## {}: kernel {}, {clock} time, {} CPUs, {} devices\n",
+        "## {}: kernel {}{}, {clock} time, {}, {}\n",
         part.name,
         scenario.kernel,
-        machine.cpus,
-        scenario.devices.len()
+        if part.debug {
+            " that checks itself (no time is judged)"
+        } else {
+            ""
+        },
+        counted(machine.cpus as usize, "CPU"),
+        counted(scenario.devices.len(), "device"),
     );
     for metric in &scenario.metrics {
         if part
@@ -60,6 +65,11 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         let _ = writeln!(out, "### expectations\n\n{}\n", expectation_table(part));
     }
     oracle(out, part);
+}
+
+/// `1 CPU`, `15 devices`.
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
@@ -221,10 +231,16 @@ fn slowest(variant: &VariantSummary, name: &str) -> Option<u64> {
 }
 
 fn failures(out: &mut String, part: &ScenarioSummary) {
-    for variant in part.variants.iter().filter(|v| v.outcome != "completed") {
-        let _ = writeln!(out, "- {}/{}: {}", part.name, variant.name, variant.outcome);
+    for variant in part.variants.iter().filter(|v| !v.completed()) {
+        let _ = writeln!(
+            out,
+            "- {}/{}: {}",
+            part.name,
+            variant.name,
+            variant.outcome_text()
+        );
     }
-    if part.variants.iter().any(|v| v.outcome != "completed") {
+    if part.variants.iter().any(|v| !v.completed()) {
         out.push('\n');
     }
 }

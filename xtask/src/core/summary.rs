@@ -41,7 +41,9 @@ pub struct ScenarioSummary {
     pub hash: String,
     /// In the file's order.
     pub variants: Vec<VariantSummary>,
-    /// In the file's order.
+    /// Whether its kernels checked themselves (`--debug`).
+    pub debug: bool,
+    /// In the file's order; none where `debug`.
     pub expectations: Vec<Judged>,
 }
 
@@ -52,12 +54,26 @@ pub struct VariantSummary {
     pub name: String,
     /// The clock of all its numbers.
     pub clock: Clock,
-    /// `completed`, or the first failure in words; `not run` when measuring stopped.
-    pub outcome: String,
+    /// How its boots ended: the worst of them, a failure of the machine above one of the
+    /// guest; `None` (null) while none failed and some were not made.
+    pub outcome: Option<Outcome>,
     /// By metric name; parts and devices as `reboot/firmware`, `device_shutdown/ixgbe.2`.
     pub metrics: BTreeMap<String, MetricSummary>,
     /// The oracle over all repeats.
     pub oracle: OracleSummary,
+}
+
+impl VariantSummary {
+    /// Whether every boot was made and completed.
+    pub fn completed(&self) -> bool {
+        self.outcome == Some(Outcome::Completed)
+    }
+    /// The outcome for people.
+    pub fn outcome_text(&self) -> String {
+        self.outcome
+            .as_ref()
+            .map_or_else(|| "not run".into(), Outcome::to_string)
+    }
 }
 
 /// One metric of one variant.
@@ -217,15 +233,17 @@ fn scenario_summary(
             variant_summary(scenario, variant, clock, trials.len(), &found)
         })
         .collect();
-    let expectations = scenario
-        .expect
+    // What a kernel that checks itself takes says nothing about another.
+    let debug = plan
         .iter()
-        .map(|e| judge(e, &variants))
-        .collect();
+        .any(|t| t.scenario.name == scenario.name && t.kernel.debug);
+    let expected = scenario.expect.iter().filter(|_| !debug);
+    let expectations = expected.map(|e| judge(e, &variants)).collect();
     ScenarioSummary {
         name: scenario.name.clone(),
         hash: scenario.hash.clone(),
         variants,
+        debug,
         expectations,
     }
 }
@@ -237,12 +255,11 @@ fn variant_summary(
     planned: usize,
     found: &[&TrialResult],
 ) -> VariantSummary {
-    let failure = found.iter().find(|r| r.outcome != Outcome::Completed);
-    let outcome = match failure {
-        Some(result) => result.outcome.to_string(),
-        None if found.len() < planned => "not run".into(),
-        None => Outcome::Completed.to_string(),
-    };
+    // The first of the worst.
+    let worst = found.iter().rev().max_by_key(|r| r.outcome.exit());
+    let outcome = worst
+        .map(|r| r.outcome.clone())
+        .filter(|o| *o != Outcome::Completed || found.len() == planned);
     let mut metrics: BTreeMap<String, MetricSummary> = BTreeMap::new();
     let mut oracle = OracleSummary::default();
     for result in found {
@@ -302,7 +319,7 @@ fn judge(expectation: &Expectation, variants: &[VariantSummary]) -> Judged {
     let value = |variant: &str| {
         variants
             .iter()
-            .find(|v| v.name == variant && v.outcome == "completed")?
+            .find(|v| v.name == variant && v.completed())?
             .metrics
             .get(metric)
     };
@@ -357,13 +374,12 @@ fn judge(expectation: &Expectation, variants: &[VariantSummary]) -> Judged {
 /// what was measured and found wanting.
 pub fn exit(summary: &Summary) -> Exit {
     let variants = || summary.scenarios.iter().flat_map(|s| &s.variants);
-    let outcome = |prefix: &str| variants().any(|v| v.outcome.starts_with(prefix));
     let judged = || summary.scenarios.iter().flat_map(|s| &s.expectations);
     let expected = |ok: Option<bool>| judged().any(|e| e.ok == ok);
-    if outcome("infrastructure") {
-        Exit::Infrastructure
-    } else if variants().any(|v| v.outcome != "completed") {
-        Exit::Guest
+    let outcome = |v: &VariantSummary| v.outcome.as_ref().map_or(Exit::Guest, Outcome::exit);
+    let worst = variants().map(outcome).max().unwrap_or(Exit::Done);
+    if worst != Exit::Done {
+        worst
     } else if variants().any(|v| !v.oracle.violations.is_empty()) || expected(Some(false)) {
         Exit::Failed
     } else if expected(None) {

@@ -44,6 +44,9 @@ pub struct Header {
     pub clock: Option<Clock>,
     /// Same.
     pub repeats: Option<u32>,
+    /// Same.
+    #[serde(default)]
+    pub debug: bool,
     /// Names or files as given.
     pub scenarios: Vec<ScenarioRef>,
     /// `--kernel` and `--kbuild`, if given.

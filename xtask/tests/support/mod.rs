@@ -13,8 +13,8 @@ use bootrig::core::{
     machine::{End, Interrupted, Machine, RawBoot},
     plan::{Overrides, Trial, plan},
     scenario::{
-        Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Profile, Scenario, Step,
-        Variant,
+        Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Profile, Restart,
+        Scenario, Step, Variant,
     },
     units::{Bytes, Nanos},
 };
@@ -49,6 +49,7 @@ pub fn variant(name: &str, order: Order) -> Variant {
         series: None,
         cmdline: vec![],
         order,
+        restart: Restart::Reset,
         swap: BTreeMap::new(),
     }
 }
@@ -106,6 +107,7 @@ pub fn trials(scenario: Scenario, repeats: u32) -> Vec<Trial> {
         Overrides {
             clock: None,
             repeats: Some(repeats),
+            debug: false,
         },
     )
 }
@@ -205,7 +207,7 @@ pub fn channel(trial: &Trial, calls: &[Call]) -> Vec<u8> {
     e.line('k', &format!("mark name=shutdown_end {}", stamp(over)));
     e.line('k', &format!("mark name=dump_end {}", stamp(over + MS)));
     e.end('k');
-    if !scenario.boots_again() {
+    if !trial.boots_again() {
         return e.bytes;
     }
     let next = 280 * MS;

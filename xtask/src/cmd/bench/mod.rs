@@ -62,14 +62,22 @@ pub struct Args {
     /// Go on after a boot that failed.
     #[arg(long)]
     keep_going: bool,
+    /// Boot kernels with lockdep, KASAN and the like: the oracle judges, no time does.
+    #[arg(long)]
+    debug: bool,
     /// Make what is missing of a stopped run (a folder's name in results/).
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "kernel", "kbuild"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "kernel", "kbuild"])]
     resume: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
     #[arg(long, conflicts_with_all = ["json", "resume"])]
     dry_run: bool,
     /// Boot this bzImage instead of building kernels.
-    #[arg(long, value_name = "BZIMAGE", requires = "kbuild")]
+    #[arg(
+        long,
+        value_name = "BZIMAGE",
+        requires = "kbuild",
+        conflicts_with = "debug"
+    )]
     kernel: Option<PathBuf>,
     /// What modules for --kernel are built against.
     #[arg(long, value_name = "DIR", requires = "kernel")]
@@ -106,7 +114,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     })?;
     let say = |line: &str| eprintln!("{line}");
     let artifacts = Artifacts::provide(&root, Cache::open()?, &job.plan, &job.ready, &say)?;
-    let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Reboot, &say)?;
+    let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Restart, &say)?;
     let host = serde_json::to_value(Fingerprint::take()?)?;
     if args.dry_run {
         return dry_run(&rig, &job.plan);
@@ -226,15 +234,24 @@ fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result
             }
         }
     }
-    let (clock, repeats) = header
-        .as_ref()
-        .map_or((args.clock, args.repeats), |h| (h.clock, h.repeats));
+    let overrides = header.as_ref().map_or(
+        Overrides {
+            clock: args.clock,
+            repeats: args.repeats,
+            debug: args.debug,
+        },
+        |h| Overrides {
+            clock: h.clock,
+            repeats: h.repeats,
+            debug: h.debug,
+        },
+    );
     let ready = match &header {
         Some(header) => header.ready_kernel.clone(),
         None => args.kernel.clone().zip(args.kbuild.clone()),
     };
     Ok(Job {
-        plan: plan(&loaded, Overrides { clock, repeats }),
+        plan: plan(&loaded, overrides),
         scenarios: loaded,
         given,
         header,
@@ -273,6 +290,7 @@ fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header
         command: std::env::args().skip(1).collect(),
         clock: args.clock,
         repeats: args.repeats,
+        debug: args.debug,
         scenarios: job
             .given
             .iter()
@@ -292,15 +310,8 @@ fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header
 fn dry_run(rig: &Rig, plan: &[Trial]) -> Result<Exit> {
     for trial in plan {
         println!(
-            "# {}: {} time, kernel {}{}",
-            trial.id,
-            trial.clock,
-            trial.kernel.source,
-            trial
-                .kernel
-                .series
-                .as_ref()
-                .map_or(String::new(), |s| format!(" with {s}"))
+            "# {}: {} time, kernel {}",
+            trial.id, trial.clock, trial.kernel
         );
         println!("{}", rig.by_hand(trial)?);
     }

@@ -66,6 +66,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
                         series: v.series.clone().map(Name),
                         cmdline: v.cmdline.clone(),
                         order: v.order,
+                        restart: Some(v.restart),
                         swap: Named(swap),
                     };
                     (v.name.clone(), variant)

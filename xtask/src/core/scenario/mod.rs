@@ -201,6 +201,17 @@ pub enum Order {
     Parallel,
 }
 
+/// How a boot gets to the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Restart {
+    /// Through a reset and the firmware.
+    #[default]
+    Reset,
+    /// Straight into the same kernel, by kexec.
+    Kexec,
+}
+
 /// What differs between boots of one scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Variant {
@@ -212,6 +223,8 @@ pub struct Variant {
     pub cmdline: Vec<String>,
     /// The order that device_shutdown is to follow.
     pub order: Order,
+    /// How it restarts.
+    pub restart: Restart,
     /// Profiles replaced in this variant: key as written in the tree -> key used instead.
     pub swap: BTreeMap<String, String>,
 }
@@ -288,9 +301,10 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Whether a boot goes on past the reset to a second PID 1, or ends with the reset.
-    pub fn boots_again(&self) -> bool {
-        self.metrics.contains(&Metric::Reboot)
+    /// Whether a boot of `variant` goes on to a second PID 1, or ends with the reset, which
+    /// kexec does without.
+    pub fn boots_again(&self, variant: &Variant) -> bool {
+        self.metrics.contains(&Metric::Reboot) || variant.restart == Restart::Kexec
     }
     /// The profile of device `index` in `variant`, after the variant's swaps.
     pub fn profile(&self, variant: &Variant, index: usize) -> Option<&Profile> {

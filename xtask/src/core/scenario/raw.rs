@@ -12,7 +12,7 @@ use serde::{
     ser::SerializeMap,
 };
 
-use super::{Clock, MachineKind, Metric, Order};
+use super::{Clock, MachineKind, Metric, Order, Restart};
 
 const NAME_PATTERN: &str = r"^[a-z0-9][a-z0-9._-]{0,63}$";
 
@@ -227,6 +227,10 @@ pub struct Variant {
     /// The order that device_shutdown() is to follow: it decides what the ideal is, and in
     /// `serial` two callbacks that overlap are a violation.
     pub order: Order,
+    /// How it gets to the next boot: `reset` (the default; through the firmware) or `kexec`
+    /// (straight into the same kernel).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
     /// Profiles replaced in this variant, `written: used instead`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub swap: Named<Name>,

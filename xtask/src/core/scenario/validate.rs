@@ -284,6 +284,7 @@ fn variants(
                 series: variant.series.as_ref().map(|s| s.0.clone()),
                 cmdline: variant.cmdline.clone(),
                 order: variant.order,
+                restart: variant.restart.unwrap_or_default(),
                 swap: variant
                     .swap
                     .0

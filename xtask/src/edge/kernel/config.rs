@@ -10,6 +10,8 @@ use crate::core::fault::Fault;
 
 /// Where the fragments are in a checkout.
 pub const DIR: &str = "images/kernels/fragments";
+/// The fragment on top of all others that makes a kernel check itself.
+pub const DEBUG: &str = "debug.config";
 
 /// An option asked for by a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]

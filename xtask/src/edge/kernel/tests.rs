@@ -111,6 +111,7 @@ impl Lab {
 
 fn spec(series: Option<&str>) -> KernelSpec {
     KernelSpec {
+        debug: false,
         source: "k".into(),
         series: series.map(Into::into),
     }

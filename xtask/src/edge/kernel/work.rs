@@ -63,12 +63,17 @@ impl<'a> Work<'a> {
             .series
             .as_deref()
             .map_or(Ok(Vec::new()), |s| patch::read(root, s, &source.patches))?;
-        let (wishes, fragments) = config::read(root, &source.config)?;
-        let series = spec
-            .series
-            .as_deref()
-            .map_or(String::new(), |s| format!(" (series {s})"));
-        let what = format!("kernel {}{series}", spec.source);
+        let debug = spec.debug.then(|| config::DEBUG.to_owned());
+        let names: Vec<_> = source.config.iter().cloned().chain(debug).collect();
+        let (wishes, fragments) = config::read(root, &names)?;
+        let series = spec.series.iter().map(|s| format!("series {s}"));
+        let how: Vec<_> = series
+            .chain(spec.debug.then(|| "debug".to_owned()))
+            .collect();
+        let what = match how[..] {
+            [] => format!("kernel {}", spec.source),
+            _ => format!("kernel {} ({})", spec.source, how.join(", ")),
+        };
         Ok(Self {
             root,
             cache,
@@ -170,6 +175,7 @@ impl<'a> Work<'a> {
         let spec = KernelSpec {
             source: self.spec.source.clone(),
             series: None,
+            debug: self.spec.debug,
         };
         loop {
             let base = provide(self.root, self.cache, &spec, self.say)?;
@@ -182,12 +188,9 @@ impl<'a> Work<'a> {
     fn build(&self, request: &Lock, identity: &Identity, base: &Path) -> Result<Kernel> {
         let begin = Instant::now();
         let staged = self.cache.stage(request)?;
-        let log = self.cache.log(&format!(
-            "kernel-{}-{}-{}",
-            self.spec.source,
-            self.spec.series.as_deref().unwrap_or("stock"),
-            &request.key()[..8]
-        ))?;
+        let log = self
+            .cache
+            .log(&format!("kernel-{}-{}", self.spec, &request.key()[..8]))?;
         let top = staged.dir().join("tree");
         let how = |p: &Path| {
             if p.starts_with(build::OUT) {

@@ -14,7 +14,7 @@ use crate::core::{
     fault::Fault,
     layout::Layout,
     plan::Trial,
-    scenario::{Clock, MachineKind, MachineSpec},
+    scenario::{Clock, MachineKind, MachineSpec, Restart},
 };
 
 /// The guest's calendar at each start: the same in every run, or its real-time clock
@@ -333,8 +333,9 @@ fn build(
         &format!("file,id=channel,path={}", value(&files.channel)?),
     ]);
     DEVICES.iter().for_each(|device| put(&["-device", device]));
-    // A second boot that nothing is measured in would double the host's time.
-    if !trial.scenario.boots_again() {
+    // A second boot that nothing is measured in would double the host's time; and kexec
+    // that came to a reset would pass for one that worked.
+    if !trial.boots_again() || trial.variant().restart == Restart::Kexec {
         put(&["-no-reboot"]);
     }
     if let Some(socket) = &files.qmp {
@@ -363,7 +364,7 @@ fn build(
         cpus,
         notes,
         clock: trial.clock,
-        ends_at_reset: !trial.scenario.boots_again(),
+        ends_at_reset: !trial.boots_again(),
     })
 }
 

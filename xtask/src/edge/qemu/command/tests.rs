@@ -9,7 +9,7 @@ use super::*;
 use crate::core::{
     layout::lay_out,
     plan::KernelSpec,
-    scenario::{Device, Metric, NodeKind, Order, Profile, Scenario, Step, Variant},
+    scenario::{Device, Metric, NodeKind, Order, Profile, Restart, Scenario, Step, Variant},
     units::{Bytes, Nanos},
 };
 
@@ -53,6 +53,7 @@ fn scenario() -> Scenario {
             series: None,
             cmdline: vec!["device_shutdown_serial".into()],
             order: Order::Serial,
+            restart: Restart::Reset,
             swap: BTreeMap::new(),
         }],
         metrics: vec![Metric::DeviceShutdown],
@@ -72,6 +73,7 @@ fn trial(scenario: Scenario) -> Trial {
         repeat: 2,
         clock: scenario.clock,
         kernel: KernelSpec {
+            debug: false,
             source: "6.1".into(),
             series: None,
         },
