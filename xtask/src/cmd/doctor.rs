@@ -116,8 +116,8 @@ fn diagnose() -> Result<Diagnosis> {
     let distro = Distro::here();
     let manager = distro.manager();
     let missing = needs::missing(manager)?;
-    let qemu = QemuVersion::here()?;
-    let situation = Situation::here(&distro, qemu, false);
+    let situation = Situation::here(&distro, false)?;
+    let qemu = situation.qemu;
     let cache = Cache::open()?.root().to_owned();
     let free = free_space(&cache);
     let memory_available = Resources::here().available;

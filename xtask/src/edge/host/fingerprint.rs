@@ -58,7 +58,7 @@ impl Fingerprint {
             load: resources.load,
             distribution: Distro::here().name,
             kernel: uname.release().to_string_lossy().into_owned(),
-            qemu: QemuVersion::here()?.map(|v| v.to_string()),
+            qemu: QemuVersion::of("qemu-system-x86_64")?.map(|v| v.to_string()),
             rustc: first_line("rustc")?,
             gcc: first_line("gcc")?,
         })

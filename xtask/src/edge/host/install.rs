@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     distro::Distro,
-    needs::{Need, QemuVersion, missing},
+    needs::{Need, missing},
     packages::{Rights, Situation, Step, plan},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub fn ensure(wishes: Wishes) -> Result<()> {
     if lacking.is_empty() && !wishes.backports {
         return Ok(());
     }
-    let situation = Situation::here(&distro, QemuVersion::here()?, wishes.backports);
+    let situation = Situation::here(&distro, wishes.backports)?;
     let steps = plan(&lacking, &situation);
     if steps.is_empty() {
         if lacking.is_empty() {

@@ -199,12 +199,12 @@ impl QemuVersion {
         ))
     }
 
-    /// The installed one's, if there is one that says.
+    /// That of `program`, if it is installed and says.
     ///
     /// # Errors
     /// Only when interrupted.
-    pub fn here() -> Result<Option<Self>> {
-        let mut qemu = Command::new("qemu-system-x86_64");
+    pub fn of(program: &str) -> Result<Option<Self>> {
+        let mut qemu = Command::new(program);
         qemu.arg("--version");
         match process::read("asking QEMU's version", qemu, COMPILE_LIMIT) {
             Ok(text) => Ok(Self::parse(&text)),

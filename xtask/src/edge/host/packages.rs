@@ -2,13 +2,15 @@
 //! What distributions call the tools, and the commands that install them.
 //!
 //! The flow is one, however it is started. What is missing is installed from the suites
-//! that are configured. Debian bookworm's own QEMU, 7.2, boots one CPU in virtual time; its
-//! backports have a newer one, which is taken if backports are configured already or if
-//! the user asks for it with `--backports`, and otherwise only mentioned. All of QEMU comes
-//! from one suite, because Debian's halves of different suites conflict.
+//! that are configured, and nothing is ever removed for it. Debian bookworm's own QEMU, 7.2,
+//! boots one CPU in virtual time; its backports have a newer one, which is taken if backports
+//! are configured already, if the user asks for it with `--backports`, or if QEMU's disk
+//! tools already come from there; otherwise it is only mentioned. All of QEMU comes from one
+//! suite, because Debian's halves of different suites conflict.
 
 use std::{fmt, path::Path, process::Command, time::SystemTime};
 
+use anyhow::Result;
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -149,24 +151,28 @@ pub struct Situation {
     pub backports: Option<Backports>,
     /// The QEMU that is installed.
     pub qemu: Option<QemuVersion>,
-    /// Whether QEMU's disk tools are installed, which then must come from the same suite.
-    pub qemu_utils: bool,
+    /// The version of QEMU's disk tools, if they are installed: they must come from the same
+    /// suite.
+    pub qemu_utils: Option<QemuVersion>,
     /// Whether the user asked for backports.
     pub ask_backports: bool,
 }
 
 impl Situation {
     /// This machine's.
-    pub fn here(distro: &Distro, qemu: Option<QemuVersion>, ask_backports: bool) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Only when interrupted.
+    pub fn here(distro: &Distro, ask_backports: bool) -> Result<Self> {
+        Ok(Self {
             manager: distro.manager(),
             rights: Rights::here(),
             fresh_lists: apt::lists_are_fresh(Path::new("/var/lib/apt/lists"), SystemTime::now()),
             backports: Backports::find(distro, Path::new("/etc/apt")),
-            qemu,
-            qemu_utils: which("qemu-img").is_some(),
+            qemu: QemuVersion::of("qemu-system-x86_64")?,
+            qemu_utils: QemuVersion::of("qemu-img")?,
             ask_backports,
-        }
+        })
     }
 }
 
@@ -252,20 +258,25 @@ fn apt_steps(
     run: impl Fn(&[&str], &[&str]) -> Step,
     steps: &mut Vec<Step>,
 ) {
-    const INSTALL: [&str; 5] = [
+    const INSTALL: [&str; 6] = [
         "env",
         "DEBIAN_FRONTEND=noninteractive",
         "apt-get",
         "install",
         "--yes",
+        // What would take another package away is the user's to do.
+        "--no-remove",
     ];
     let qemu = package(Manager::Apt, Need::Qemu);
     let old = situation.qemu.is_some_and(|v| v < QemuVersion::MANY_CPUS);
     let wanted = packages.contains(&qemu) || (old && situation.ask_backports);
+    let half_there = situation
+        .qemu_utils
+        .is_some_and(|v| v >= QemuVersion::MANY_CPUS);
     let backports = situation
         .backports
         .as_ref()
-        .filter(|b| wanted && (b.configured || situation.ask_backports));
+        .filter(|b| wanted && (b.configured || situation.ask_backports || half_there));
     if backports.is_some() {
         packages.retain(|p| *p != qemu);
     }
@@ -289,7 +300,7 @@ fn apt_steps(
     }
     if let Some(backports) = backports {
         let suite = ["-t", &backports.suite];
-        let halves: &[&str] = if situation.qemu_utils {
+        let halves: &[&str] = if situation.qemu_utils.is_some() {
             &[qemu, "qemu-utils"]
         } else {
             &[qemu]
@@ -316,7 +327,7 @@ mod tests {
             fresh_lists: true,
             backports: Some(backports),
             qemu: None,
-            qemu_utils: false,
+            qemu_utils: None,
             ask_backports: false,
         };
         change(&mut situation);
@@ -332,9 +343,7 @@ mod tests {
         check(
             &Need::ALL,
             |s| s.backports = None,
-            expect![[
-                r#"env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends bc bison debian-archive-keyring dpkg flex gcc libc6-dev libelf-dev make patch perl qemu-system-x86 tar xz-utils"#
-            ]],
+            expect!["env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends bc bison debian-archive-keyring dpkg flex gcc libc6-dev libelf-dev make patch perl qemu-system-x86 tar xz-utils"],
         );
     }
 
@@ -378,7 +387,7 @@ mod tests {
             |s| (s.fresh_lists, s.rights) = (false, Rights::Sudo),
             expect![[r#"
                 sudo apt-get update
-                sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends make"#]],
+                sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends make"#]],
         );
     }
 
@@ -398,9 +407,7 @@ mod tests {
         check(
             &[Need::Qemu],
             |_| {},
-            expect![[
-                r#"env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends qemu-system-x86"#
-            ]],
+            expect!["env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends qemu-system-x86"],
         );
     }
 
@@ -410,8 +417,8 @@ mod tests {
             &[Need::Qemu, Need::Make],
             |s| s.backports.as_mut().unwrap().configured = true,
             expect![[r#"
-                env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends make
-                env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends -t bookworm-backports qemu-system-x86"#]],
+                env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends make
+                env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends -t bookworm-backports qemu-system-x86"#]],
         );
     }
 
@@ -420,8 +427,12 @@ mod tests {
         check(
             &[],
             |s| {
-                (s.ask_backports, s.qemu, s.qemu_utils, s.rights) =
-                    (true, Some(QemuVersion(7, 2, 22)), true, Rights::Sudo)
+                (s.ask_backports, s.qemu, s.qemu_utils, s.rights) = (
+                    true,
+                    Some(QemuVersion(7, 2, 22)),
+                    Some(QemuVersion(7, 2, 22)),
+                    Rights::Sudo,
+                )
             },
             expect![[r#"
                 sudo tee /etc/apt/sources.list.d/bootrig-backports.sources <<'END'
@@ -432,7 +443,31 @@ mod tests {
                 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
                 END
                 sudo apt-get update
-                sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends -t bookworm-backports qemu-system-x86 qemu-utils"#]],
+                sudo env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends -t bookworm-backports qemu-system-x86 qemu-utils"#]],
+        );
+    }
+
+    /// Half of a newer QEMU is installed: the distribution's own would take it away.
+    #[test]
+    fn the_other_half_of_a_qemu_comes_from_the_same_suite() {
+        check(
+            &[Need::Qemu],
+            |s| s.qemu_utils = Some(QemuVersion(10, 0, 2)),
+            expect![[r#"
+                tee /etc/apt/sources.list.d/bootrig-backports.sources <<'END'
+                Types: deb
+                URIs: http://mirror.example/debian
+                Suites: bookworm-backports
+                Components: main
+                Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+                END
+                apt-get update
+                env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends -t bookworm-backports qemu-system-x86 qemu-utils"#]],
+        );
+        check(
+            &[Need::Qemu],
+            |s| s.qemu_utils = Some(QemuVersion(7, 2, 22)),
+            expect!["env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends qemu-system-x86"],
         );
     }
 
