@@ -7,7 +7,7 @@ use anyhow::Context;
 use bootrig::{
     cli::{Cli, Command},
     cmd,
-    core::fault::exit_of,
+    core::fault,
     edge::process,
 };
 use clap::Parser;
@@ -29,8 +29,8 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(exit_of(&error) as u8)
+            eprintln!("error: {}", fault::text(&error));
+            ExitCode::from(fault::exit_of(&error) as u8)
         }
     }
 }

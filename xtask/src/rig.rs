@@ -1,187 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ties the edges together for commands: builds every artifact that a plan needs, and is
-//! the [`Machine`] that boots its trials.
+//! Ties the edges together for commands: the [`Machine`] that boots a plan's trials, out of
+//! the [`Artifacts`] that they need.
+
+mod artifacts;
+mod checkout;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use anyhow::{Context, Result};
 
+pub use self::{
+    artifacts::{Artifacts, ReadyKernel},
+    checkout::{checkout, known},
+};
 use crate::{
     core::{
-        fault::Fault,
+        fault::{Fault, Stopped},
         layout::{Layout, lay_out},
-        machine::{End, Interrupted, Machine, RawBoot},
-        plan::{KernelSpec, Trial},
-        program::{self, Finish},
-        scenario::{Clock, Known, Restart},
+        machine::{End, Machine, RawBoot},
+        plan::Trial,
+        program::Finish,
+        scenario::Clock,
     },
-    edge::{
-        cache::{Cache, write_whole},
-        initramfs,
-        kernel::{self, Kernel},
-        module, process, qemu, scenarios,
-        store::{Header, KernelRecord},
-    },
+    edge::{cache::write_whole, process, qemu, store::Header},
 };
-
-/// The checkout's folder.
-///
-/// # Errors
-/// When this program was not started through cargo and the checkout it was built from is
-/// gone.
-pub fn checkout() -> Result<PathBuf> {
-    let manifest = env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    let root = manifest
-        .parent()
-        .map(Path::to_path_buf)
-        .filter(|r| r.join("scenarios").is_dir());
-    root.with_context(|| {
-        format!(
-            "{} is not in a checkout of bootrig; start this program as `cargo xtask`",
-            manifest.display()
-        )
-    })
-}
-
-/// What scenario files of the checkout may name: profiles, series and kernels.
-pub fn known(root: &Path) -> Result<Known> {
-    let kernels = kernel::names(root)?.into_iter().collect();
-    Ok(Known {
-        kernels: Some(kernels),
-        ..scenarios::known(root)?
-    })
-}
-
-/// A kernel and the guest modules built against it.
-pub struct Booted {
-    /// The kernel.
-    pub kernel: Kernel,
-    /// The folder with `marks.ko` and `dummy_pci.ko`.
-    pub modules: PathBuf,
-}
-
-/// Everything that is built before anything boots.
-pub struct Artifacts {
-    cache: Cache,
-    init: PathBuf,
-    kernels: BTreeMap<KernelSpec, Booted>,
-}
-
-/// `--kernel BZIMAGE --kbuild DIR`: a kernel that was built elsewhere.
-pub type ReadyKernel = Option<(PathBuf, PathBuf)>;
-
-impl Artifacts {
-    /// Builds, or takes from the cache, PID 1 and every kernel of `plan` with its modules.
-    /// `ready` stands in for all kernels. `say` is given one line a step.
-    pub fn provide(
-        root: &Path,
-        cache: Cache,
-        plan: &[Trial],
-        ready: &ReadyKernel,
-        say: &dyn Fn(&str),
-    ) -> Result<Self> {
-        let init = initramfs::init_binary(root, &cache, say)?;
-        let mut kernels = BTreeMap::new();
-        for trial in plan {
-            let spec = &trial.kernel;
-            if kernels.contains_key(spec) {
-                continue;
-            }
-            let kernel = match ready {
-                Some((image, kbuild)) => Kernel::ready(image, kbuild)?,
-                None => kernel::provide(root, &cache, spec, say)?,
-            };
-            let kbuild = || match ready {
-                Some(_) => Ok(kernel.kbuild.clone()),
-                None => kernel::checked_kbuild(root, &cache, spec, &kernel, say),
-            };
-            let modules = module::provide(root, &cache, &kernel.key, &kbuild, say)?;
-            kernels.insert(spec.clone(), Booted { kernel, modules });
-        }
-        Ok(Self {
-            cache,
-            init,
-            kernels,
-        })
-    }
-
-    /// The kernel of `spec`, and its modules.
-    pub fn kernel(&self, spec: &KernelSpec) -> Result<&Booted> {
-        self.kernels
-            .get(spec)
-            .with_context(|| format!("kernel {spec} was not provided"))
-    }
-
-    /// What run.yaml says about the kernels.
-    pub fn records(&self) -> Vec<KernelRecord> {
-        let record = |(spec, booted): (&KernelSpec, &Booted)| KernelRecord {
-            spec: spec.clone(),
-            key: booted.kernel.key.clone(),
-            source: booted.kernel.source.clone(),
-            release: booted.kernel.release.clone(),
-            compiler: booted.kernel.compiler.clone(),
-            modules: booted
-                .modules
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
-        };
-        self.kernels.iter().map(record).collect()
-    }
-
-    /// The initramfs of `trial`.
-    fn initramfs(&self, trial: &Trial, layout: &Layout, finish: Finish) -> Result<PathBuf> {
-        let booted = self.kernel(&trial.kernel)?;
-        let read =
-            |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
-        let mut archive = initramfs::Archive::new();
-        archive.file("init", 0o755, read(&self.init)?)?;
-        for module in ["marks.ko", "dummy_pci.ko"] {
-            archive.file(
-                &format!("bootrig/{module}"),
-                0o644,
-                read(&booted.modules.join(module))?,
-            )?;
-        }
-        if trial.variant().restart == Restart::Kexec {
-            archive.file(program::KEXEC_KERNEL, 0o644, read(&booted.kernel.image)?)?;
-        }
-        for (path, bytes) in program::files(trial, &layout.paths, finish) {
-            archive.file(&path, 0o644, bytes)?;
-        }
-        self.keep(&archive)
-    }
-
-    /// The initramfs of a guest that only reboots and reports.
-    fn probe_initramfs(&self) -> Result<PathBuf> {
-        let mut archive = initramfs::Archive::new();
-        let init =
-            fs::read(&self.init).with_context(|| format!("reading {}", self.init.display()))?;
-        archive.file("init", 0o755, init)?;
-        archive.file("bootrig/plan", 0o644, program::PROBE_PLAN)?;
-        self.keep(&archive)
-    }
-
-    /// Writes an initramfs into the cache, named by its contents.
-    fn keep(&self, archive: &initramfs::Archive) -> Result<PathBuf> {
-        let bytes = archive.to_bytes();
-        let folder = self.cache.root().join("initramfs");
-        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let path = folder.join(format!("{}.cpio", blake3::hash(&bytes).to_hex()));
-        // Named by its contents, but the disk may have lost them: compare, do not trust.
-        if fs::read(&path).ok().as_ref() != Some(&bytes) {
-            write_whole(&path, &bytes).map_err(|e| self.cache.explain(e))?;
-        }
-        Ok(path)
-    }
-}
 
 /// What one trial boots.
 struct Ready {
@@ -375,7 +222,7 @@ impl Rig {
 }
 
 impl Machine for Rig {
-    fn boot(&self, trial: &Trial) -> Result<RawBoot, Interrupted> {
+    fn boot(&self, trial: &Trial) -> Result<RawBoot, Stopped> {
         let number = self.boots.fetch_add(1, Ordering::Relaxed);
         let dir = self.scratch.path().join(number.to_string());
         let prepared = fs::create_dir(&dir).with_context(|| format!("creating {}", dir.display()));

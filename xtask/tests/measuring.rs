@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::Path};
 use bootrig::{
     core::{
         boot::{Outcome, TrialResult},
-        fault::Exit,
-        machine::{End, Interrupted, Machine, RawBoot},
+        fault::{Exit, Stopped},
+        machine::{End, Machine, RawBoot},
         measure::{Ended, Options, Sink, measure},
         plan::Trial,
         scenario::{Expectation, Metric, Scenario, Target},
@@ -25,6 +25,9 @@ struct ToRun(Run);
 
 impl Sink for ToRun {
     fn started(&mut self, _: &Trial) {}
+    fn again(&mut self, _: &Trial, why: &str) {
+        assert!(why.contains("QEMU"), "{why}");
+    }
     fn finished(
         &mut self,
         trial: &Trial,
@@ -138,17 +141,17 @@ fn a_stopped_run_resumes_without_repeating_a_boot() {
         &Scripted::good(),
         options(1, false),
     );
-    // Interrupted at the fifth boot.
+    // stopped at the fifth boot.
     let stop_at = plan[4].id.clone();
     let machine = Scripted::new(move |t, _| {
         if t.id == stop_at {
-            Err(Interrupted)
+            Err(Stopped)
         } else {
             Ok(good(t))
         }
     });
     let (ended, summary) = run(dir.path(), "stopped", &plan, &machine, options(1, false));
-    assert_eq!(ended, Ended::Interrupted);
+    assert_eq!(ended, Ended::Stopped);
     assert!(
         summary.scenarios[0]
             .variants
@@ -315,11 +318,42 @@ fn the_oracle_fails_a_run() {
     );
 }
 
+/// Each boot that is made again is said, so that nobody takes the wait for a slow guest.
+#[test]
+fn a_retry_is_said() {
+    #[derive(Default)]
+    struct Said(Vec<String>);
+    impl Sink for Said {
+        fn started(&mut self, _: &Trial) {}
+        fn again(&mut self, trial: &Trial, why: &str) {
+            self.0.push(format!("{}: {why}", trial.id));
+        }
+        fn finished(&mut self, _: &Trial, _: &RawBoot, _: &TrialResult) -> anyhow::Result<()> {
+            Ok(())
+        }
+    }
+    let plan = &trials(scenario(), 1)[..1];
+    let machine = Scripted::new(|_, before| {
+        Ok(RawBoot {
+            end: End::Machine(format!("killed {before}")),
+            ..RawBoot::default()
+        })
+    });
+    let mut said = Said::default();
+    measure(plan, &machine, options(1, true), &mut said).unwrap();
+    let id = &plan[0].id;
+    assert_eq!(
+        said.0,
+        [format!("{id}: killed 0"), format!("{id}: killed 1")]
+    );
+}
+
 #[test]
 fn a_full_disk_stops_the_run_and_keeps_what_is_stored() {
     struct Full(u32);
     impl Sink for Full {
         fn started(&mut self, _: &Trial) {}
+        fn again(&mut self, _: &Trial, _: &str) {}
         fn finished(&mut self, _: &Trial, _: &RawBoot, _: &TrialResult) -> anyhow::Result<()> {
             self.0 += 1;
             anyhow::ensure!(self.0 < 2, "no space left on device");

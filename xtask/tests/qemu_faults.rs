@@ -42,7 +42,6 @@ fn a_good_boot_is_read_whole() {
     assert_eq!(raw.end, End::Finished);
     assert!(raw.channel.starts_with(b"bootrig1 i 0 hello boot=1") && raw.channel.ends_with(b"end"));
     assert_eq!(raw.console, b"reboot: Restarting system\n");
-    assert!(raw.host_time > Nanos(0));
 }
 
 #[test]

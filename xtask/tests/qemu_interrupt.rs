@@ -8,7 +8,7 @@ mod fake_qemu;
 use std::{thread, time::Duration};
 
 use bootrig::{
-    core::{machine::Interrupted, units::Nanos},
+    core::{fault::Stopped, units::Nanos},
     edge::{
         process,
         qemu::{Limits, boot},
@@ -34,7 +34,7 @@ fn stops_at_once_and_leaves_nothing() {
             &fake.files,
             &Limits::within(Nanos(120_000_000_000)),
         );
-        assert_eq!(raw, Err(Interrupted));
+        assert_eq!(raw, Err(Stopped));
     });
     assert!(ends(fake.pid("pid")) && ends(fake.pid("child")));
 }

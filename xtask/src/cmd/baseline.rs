@@ -97,7 +97,21 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
     };
     let summary: Summary = serde_json::from_str(&read("summary.json")?)
         .with_context(|| format!("reading {}", dir.join("summary.json").display()))?;
-    let samples = baselines::by_scenario(&read("samples.csv")?);
+    let samples = read("samples.csv")?;
+    let counted = summary.scenarios.iter().flat_map(|s| &s.variants);
+    let counted = counted.flat_map(|v| v.metrics.values());
+    let (rows, wanted) = (
+        samples.lines().count().saturating_sub(1),
+        counted.map(|m| m.samples.len()).sum::<usize>(),
+    );
+    if rows != wanted || !samples.ends_with('\n') {
+        let message = format!(
+            "{} has {rows} samples, its summary.json {wanted}: one of them was cut or edited; `cargo xtask bench --resume {run}` writes both anew",
+            dir.join("samples.csv").display()
+        );
+        return Err(Fault::usage(message).into());
+    }
+    let samples = baselines::by_scenario(&samples);
     let qemu = header
         .machine
         .get("qemu")

@@ -60,6 +60,12 @@ impl fmt::Display for Stopped {
 }
 impl std::error::Error for Stopped {}
 
+/// An error for people: its causes in one text, without what a terminal would obey. Names
+/// of files, and whatever a guest or a file said, may hold anything.
+pub fn text(error: &anyhow::Error) -> String {
+    format!("{error:#}").replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
 /// The exit code that an error chain stands for.
 pub fn exit_of(error: &anyhow::Error) -> Exit {
     if error.chain().any(|e| e.is::<Stopped>()) {
@@ -67,4 +73,15 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
     }
     let fault = error.chain().find_map(|e| e.downcast_ref::<Fault>());
     fault.map_or(Exit::Infrastructure, |f| f.exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_obeys_no_error() {
+        let error = anyhow::anyhow!("a\u{1b}[2Jb\r\nc").context("reading x\u{7}");
+        assert_eq!(text(&error), "reading x\u{fffd}: a\u{fffd}[2Jb\u{fffd}\nc");
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The slow thing behind a trait: something that boots a trial and says what came out.
 
-use super::{plan::Trial, units::Nanos};
+use super::{fault::Stopped, plan::Trial};
 
 /// What a boot left behind, whether it went well or not. Untrusted: a guest wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,8 +12,6 @@ pub struct RawBoot {
     pub channel: Vec<u8>,
     /// All bytes of the console.
     pub console: Vec<u8>,
-    /// Host time from starting the machine to its end.
-    pub host_time: Nanos,
 }
 
 /// How a machine ended, as seen from outside.
@@ -39,11 +37,7 @@ pub trait Machine: Sync {
     /// Boots `trial` once and waits for its end. Blocks; called from several threads.
     ///
     /// # Errors
-    /// Only [`Interrupted`]: everything else that can go wrong is an [`End`].
-    fn boot(&self, trial: &Trial) -> Result<RawBoot, Interrupted>;
+    /// Only [`Stopped`]: the trial has no result and will be made again on `--resume`.
+    /// Everything else that can go wrong is an [`End`].
+    fn boot(&self, trial: &Trial) -> Result<RawBoot, Stopped>;
 }
-
-/// The user asked to stop (Ctrl-C, SIGTERM): the trial has no result and will be made
-/// again on `--resume`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interrupted;

@@ -12,7 +12,8 @@ use std::{
 
 use super::{
     boot::{self, Outcome, TrialResult},
-    machine::{Interrupted, Machine, RawBoot},
+    fault::Stopped,
+    machine::{Machine, RawBoot},
     plan::Trial,
 };
 
@@ -20,6 +21,8 @@ use super::{
 pub trait Sink {
     /// `trial` starts now.
     fn started(&mut self, trial: &Trial);
+    /// The machine, not the guest, failed, and `trial` is made again.
+    fn again(&mut self, trial: &Trial, why: &str);
     /// `trial` is over: store it before returning.
     ///
     /// # Errors
@@ -51,22 +54,23 @@ pub enum Ended {
     /// A trial failed and `keep_going` was off; some were not made.
     GaveUp,
     /// The user asked to stop.
-    Interrupted,
+    Stopped,
 }
 
 enum Message<'a> {
     Started(&'a Trial),
+    Again(&'a Trial, String),
     Finished(&'a Trial, RawBoot, Box<TrialResult>),
-    Interrupted,
+    Stopped,
 }
 
 impl Message<'_> {
     /// Whether no trial may begin after this.
     fn ends_it(&self, keep_going: bool) -> bool {
         match self {
-            Self::Started(_) => false,
+            Self::Started(_) | Self::Again(..) => false,
             Self::Finished(_, _, result) => result.outcome != Outcome::Completed && !keep_going,
-            Self::Interrupted => true,
+            Self::Stopped => true,
         }
     }
 }
@@ -96,9 +100,9 @@ pub fn measure(
                         break;
                     };
                     let _ = send.send(Message::Started(trial));
-                    let message = match boot_until_known(trial, machine, options.retries) {
+                    let message = match boot_until_known(trial, machine, options.retries, &send) {
                         Ok((raw, result)) => Message::Finished(trial, raw, Box::new(result)),
-                        Err(Interrupted) => Message::Interrupted,
+                        Err(Stopped) => Message::Stopped,
                     };
                     // Here, not where the message is read: no other trial may begin meanwhile.
                     if message.ends_it(options.keep_going) {
@@ -115,7 +119,8 @@ pub fn measure(
         for message in &receive {
             match message {
                 Message::Started(trial) => sink.started(trial),
-                Message::Interrupted => ended = Ended::Interrupted,
+                Message::Again(trial, why) => sink.again(trial, &why),
+                Message::Stopped => ended = Ended::Stopped,
                 Message::Finished(trial, raw, result) => {
                     if let Err(error) = sink.finished(trial, &raw, &result) {
                         stop.store(true, Ordering::Relaxed);
@@ -134,18 +139,23 @@ pub fn measure(
     })
 }
 
-fn boot_until_known(
-    trial: &Trial,
+fn boot_until_known<'a>(
+    trial: &'a Trial,
     machine: &dyn Machine,
     retries: u32,
-) -> Result<(RawBoot, TrialResult), Interrupted> {
+    send: &mpsc::Sender<Message<'a>>,
+) -> Result<(RawBoot, TrialResult), Stopped> {
     let mut left = retries;
     loop {
         let raw = machine.boot(trial)?;
         let result = boot::interpret(trial, &raw);
-        if !matches!(result.outcome, Outcome::Infrastructure(_)) || left == 0 {
-            return Ok((raw, result));
+        match &result.outcome {
+            Outcome::Infrastructure(why) if left > 0 => {
+                // Without a reader nobody waits for the result either.
+                let _ = send.send(Message::Again(trial, why.clone()));
+                left -= 1;
+            }
+            _ => return Ok((raw, result)),
         }
-        left -= 1;
     }
 }

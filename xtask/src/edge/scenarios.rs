@@ -18,8 +18,6 @@ use crate::core::{
 /// Scenarios of this folder of the checkout are known by their name.
 const FOLDER: &str = "scenarios";
 const PROFILES: &str = "profiles.yaml";
-/// Read no more of a file than shows that it is too large; the parser then says so.
-const MAX_READ: u64 = 8 << 20;
 
 /// Loads the scenario called `name_or_path`: a file's path where it has a `/` or ends in
 /// `.yaml` or `.yml`, else a name in `root`'s scenarios folder.
@@ -146,7 +144,11 @@ fn locate(root: &Path, name_or_path: &str) -> Result<(PathBuf, String)> {
     }
     let names = names(root)?;
     if !names.iter().any(|n| n == name_or_path) {
-        let hint = scenario::hint(name_or_path, names.iter().map(String::as_str));
+        let hint = if Path::new(name_or_path).is_file() {
+            format!("; for the file of this name write ./{name_or_path}")
+        } else {
+            scenario::hint(name_or_path, names.iter().map(String::as_str))
+        };
         return Err(Fault::usage(format!("unknown scenario `{name_or_path}`{hint}")).into());
     }
     let shown = format!("{FOLDER}/{name_or_path}.yaml");
@@ -155,11 +157,19 @@ fn locate(root: &Path, name_or_path: &str) -> Result<(PathBuf, String)> {
 
 fn read(path: &Path, shown: &str) -> Result<String> {
     use io::Read;
+    const LIMIT: u64 = scenario::MAX_TEXT as u64;
     let file = fs::File::open(path).with_context(|| format!("opening {shown}"))?;
+    let size = file.metadata().map_or(0, |m| m.len());
     let mut bytes = Vec::new();
-    file.take(MAX_READ)
+    // No more than shows that it is too large, should it not know its own size.
+    file.take(LIMIT + 1)
         .read_to_end(&mut bytes)
         .with_context(|| format!("reading {shown}"))?;
+    if bytes.len() as u64 > LIMIT {
+        let size = size.max(LIMIT + 1);
+        let message = format!("{shown} has {size} bytes; the limit is {LIMIT}");
+        return Err(Fault::usage(message).into());
+    }
     String::from_utf8(bytes).map_err(|e| {
         let line = e.as_bytes()[..e.utf8_error().valid_up_to()]
             .iter()
@@ -222,7 +232,10 @@ mod tests {
         fs::write(&path, b"about: x\n\xff").unwrap();
         assert!(refused(path.to_str().unwrap()).ends_with("mine.yaml:2: not UTF-8 text"));
         fs::write(&path, vec![b'#'; 20 << 20]).unwrap();
-        assert!(refused(path.to_str().unwrap()).contains("the limit is"));
+        assert!(
+            refused(path.to_str().unwrap())
+                .ends_with("mine.yaml has 20971520 bytes; the limit is 4194304")
+        );
     }
 
     /// docs/scenarios.md shows a scenario, and what is said when it is broken.

@@ -134,14 +134,18 @@ impl Run {
         }
         let text =
             fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let header: Header = serde_yaml::from_str(&text)
-            .map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
+        let header: Header = serde_yaml::from_str(&text).map_err(|e| {
+            Fault::usage(format!(
+                "{} is damaged or of another version: {e}; its samples can be read, but the run cannot go on: begin a new one",
+                path.display()
+            ))
+        })?;
         if header.schema != SCHEMA || header.id != id {
             return Err(Fault::usage(format!(
-                "{} has schema {} and id {}; this program reads schema {SCHEMA}",
+                "{} has schema {} and id {}; this program reads schema {SCHEMA} and, in this folder, id {id}: begin a new run",
                 path.display(),
                 header.schema,
-                header.id
+                header.id.escape_debug()
             ))
             .into());
         }

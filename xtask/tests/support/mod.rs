@@ -10,7 +10,8 @@ use std::{
 
 use bootrig::core::{
     event::Encoder,
-    machine::{End, Interrupted, Machine, RawBoot},
+    fault::Stopped,
+    machine::{End, Machine, RawBoot},
     plan::{Overrides, Trial, plan},
     scenario::{
         Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Profile, Restart,
@@ -231,11 +232,10 @@ pub fn good(trial: &Trial) -> RawBoot {
         end: End::Finished,
         channel: channel(trial, &shutdowns(trial, SHUTDOWN)),
         console: b"reboot: machine restart\n".to_vec(),
-        host_time: Nanos(MS),
     }
 }
 
-type Script = Box<dyn Fn(&Trial, u32) -> Result<RawBoot, Interrupted> + Sync + Send>;
+type Script = Box<dyn Fn(&Trial, u32) -> Result<RawBoot, Stopped> + Sync + Send>;
 
 /// A machine that does what its script says; the script is given the trial and how often
 /// that trial was booted before.
@@ -246,7 +246,7 @@ pub struct Scripted {
 
 impl Scripted {
     pub fn new(
-        script: impl Fn(&Trial, u32) -> Result<RawBoot, Interrupted> + Sync + Send + 'static,
+        script: impl Fn(&Trial, u32) -> Result<RawBoot, Stopped> + Sync + Send + 'static,
     ) -> Self {
         Self {
             script: Box::new(script),
@@ -259,7 +259,7 @@ impl Scripted {
 }
 
 impl Machine for Scripted {
-    fn boot(&self, trial: &Trial) -> Result<RawBoot, Interrupted> {
+    fn boot(&self, trial: &Trial) -> Result<RawBoot, Stopped> {
         let before = {
             let mut boots = self.boots.lock().unwrap();
             let count = boots.entry(trial.id.clone()).or_default();

@@ -162,7 +162,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
     eprintln!("run {id} kept in {}", run.dir().display());
     match ended {
-        Ended::Interrupted => {
+        Ended::Stopped => {
             let elsewhere = args
                 .results
                 .as_ref()
@@ -193,6 +193,9 @@ struct Keep {
 impl Sink for Keep {
     fn started(&mut self, trial: &Trial) {
         self.progress.started(trial);
+    }
+    fn again(&mut self, trial: &Trial, why: &str) {
+        self.progress.say(&format!("again {}: {why}", trial.id));
     }
     fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
         self.run.store(trial, raw, result)?;

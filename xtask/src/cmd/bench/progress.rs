@@ -49,12 +49,19 @@ impl Progress {
             (outcome, _) => format!("FAILED {}: {outcome}", trial.id),
         };
         match &self.bar {
+            Some(bar) if result.outcome == Outcome::Completed => bar.inc(1),
             Some(bar) => {
                 bar.inc(1);
-                if result.outcome != Outcome::Completed {
-                    bar.println(line);
-                }
+                self.say(&line);
             }
+            None => self.say(&line),
+        }
+    }
+
+    /// A line to be read, above the bar where there is one.
+    pub fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
             None => eprintln!("{line}"),
         }
     }

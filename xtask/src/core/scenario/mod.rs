@@ -30,6 +30,7 @@ pub use diagnose::{Diagnostic, Diagnostics, hint};
 pub use parse::{Known, parse};
 pub use profiles::{Profiles, parse_profiles};
 pub use schema::{profiles_schema, scenario_schema, schema_text};
+pub use tree::MAX_TEXT;
 pub use tree::Position;
 pub use validate::group;
 

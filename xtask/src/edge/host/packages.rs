@@ -343,7 +343,9 @@ mod tests {
         check(
             &Need::ALL,
             |s| s.backports = None,
-            expect!["env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends bc bison debian-archive-keyring dpkg flex gcc libc6-dev libelf-dev make patch perl qemu-system-x86 tar xz-utils"],
+            expect![
+                "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends bc bison debian-archive-keyring dpkg flex gcc libc6-dev libelf-dev make patch perl qemu-system-x86 tar xz-utils"
+            ],
         );
     }
 
@@ -407,7 +409,9 @@ mod tests {
         check(
             &[Need::Qemu],
             |_| {},
-            expect!["env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends qemu-system-x86"],
+            expect![
+                "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends qemu-system-x86"
+            ],
         );
     }
 
@@ -467,7 +471,9 @@ mod tests {
         check(
             &[Need::Qemu],
             |s| s.qemu_utils = Some(QemuVersion(7, 2, 22)),
-            expect!["env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends qemu-system-x86"],
+            expect![
+                "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends qemu-system-x86"
+            ],
         );
     }
 

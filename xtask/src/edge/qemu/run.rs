@@ -25,7 +25,8 @@ use super::{
 use crate::{
     core::{
         console,
-        machine::{End, Interrupted, RawBoot},
+        fault::Stopped,
+        machine::{End, RawBoot},
         scenario::Clock,
         units::Nanos,
     },
@@ -38,45 +39,16 @@ const LOOK: Duration = Duration::from_millis(50);
 const QUIET: Duration = Duration::from_millis(200);
 /// or until this has passed.
 const GRACE: Duration = Duration::from_secs(3);
-/// Boots made before a busy host is given up.
-const ATTEMPTS: u32 = 3;
 /// Exit statuses that PID 1 asks for (docs/protocol.md).
 const FINISHED: i32 = 33;
 const GAVE_UP: i32 = 35;
 
 /// Boots the machine of `line` once and waits for its end. A wall-clock boot whose
-/// emulated clock failed says nothing about the guest and is made again, a few times.
+/// emulated clock failed says nothing about the guest: then it was the machine that failed.
 ///
 /// # Errors
-/// [`Interrupted`] only.
-pub fn boot(
-    line: &CommandLine,
-    files: &BootFiles,
-    limits: &Limits,
-) -> Result<RawBoot, Interrupted> {
-    let mut attempt = 1;
-    loop {
-        let (mut raw, unsound) = once(line, files, limits)?;
-        let Some(unsound) = unsound else {
-            return Ok(raw);
-        };
-        if attempt == ATTEMPTS {
-            raw.end = End::Machine(format!(
-                "the emulated clock failed in {ATTEMPTS} boots (`{unsound}`): the host is too busy; try again, or use the virtual clock"
-            ));
-            return Ok(raw);
-        }
-        attempt += 1;
-    }
-}
-
-/// One boot; with the kernel's line if it lost its clock.
-fn once(
-    line: &CommandLine,
-    files: &BootFiles,
-    limits: &Limits,
-) -> Result<(RawBoot, Option<String>), Interrupted> {
-    let start = Instant::now();
+/// [`Stopped`] only.
+pub fn boot(line: &CommandLine, files: &BootFiles, limits: &Limits) -> Result<RawBoot, Stopped> {
     let (end, unsound) = match Life::begin(line, files, limits) {
         Ok(mut life) => {
             let end = life.watch()?;
@@ -84,15 +56,17 @@ fn once(
         }
         Err(why) => (End::Machine(why), None),
     };
-    let host_time = Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let unsound = unsound.map(|line| {
+        End::Machine(format!(
+            "the emulated clock failed (`{line}`): the host is too busy; try again, or use the virtual clock"
+        ))
+    });
     let full = files.console.parent().and_then(no_space).map(End::Machine);
-    let raw = RawBoot {
-        end: full.unwrap_or(end),
+    Ok(RawBoot {
+        end: full.or(unsound).unwrap_or(end),
         channel: read_up_to(&files.channel, limits.channel),
         console: read_up_to(&files.console, limits.console),
-        host_time,
-    };
-    Ok((raw, unsound))
+    })
 }
 
 struct Life<'a> {
@@ -154,7 +128,7 @@ impl<'a> Life<'a> {
     }
 
     /// Waits for the machine's end, or for a reason to end it.
-    fn watch(&mut self) -> Result<End, Interrupted> {
+    fn watch(&mut self) -> Result<End, Stopped> {
         loop {
             self.pause(LOOK);
             match self.child.try_wait() {
@@ -163,7 +137,7 @@ impl<'a> Life<'a> {
                 Err(error) => return Ok(End::Machine(format!("waiting for QEMU: {error}"))),
             }
             if process::interrupted() {
-                return Err(Interrupted);
+                return Err(Stopped);
             }
             let trouble = self.look();
             if let Some(trouble) = trouble {
@@ -217,12 +191,12 @@ impl<'a> Life<'a> {
     }
 
     /// Waits until the console has fallen silent.
-    fn let_finish(&mut self) -> Result<(), Interrupted> {
+    fn let_finish(&mut self) -> Result<(), Stopped> {
         let (start, mut last_word) = (Instant::now(), Instant::now());
         while start.elapsed() < GRACE && last_word.elapsed() < QUIET {
             self.pause(LOOK);
             if process::interrupted() {
-                return Err(Interrupted);
+                return Err(Stopped);
             }
             if !matches!(self.child.try_wait(), Ok(None)) {
                 break;

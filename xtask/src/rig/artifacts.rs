@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that is built before anything boots.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    core::{
+        layout::Layout,
+        plan::{KernelSpec, Trial},
+        program::{self, Finish},
+        scenario::Restart,
+    },
+    edge::{
+        cache::{Cache, write_whole},
+        initramfs,
+        kernel::{self, Kernel},
+        module,
+        store::KernelRecord,
+    },
+};
+
+/// A kernel and the guest modules built against it.
+pub struct Booted {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The folder with `marks.ko` and `dummy_pci.ko`.
+    pub modules: PathBuf,
+}
+
+/// Everything that is built before anything boots.
+pub struct Artifacts {
+    pub(super) cache: Cache,
+    init: PathBuf,
+    kernels: BTreeMap<KernelSpec, Booted>,
+}
+
+/// `--kernel BZIMAGE --kbuild DIR`: a kernel that was built elsewhere.
+pub type ReadyKernel = Option<(PathBuf, PathBuf)>;
+
+impl Artifacts {
+    /// Builds, or takes from the cache, PID 1 and every kernel of `plan` with its modules.
+    /// `ready` stands in for all kernels. `say` is given one line a step.
+    pub fn provide(
+        root: &Path,
+        cache: Cache,
+        plan: &[Trial],
+        ready: &ReadyKernel,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let init = initramfs::init_binary(root, &cache, say)?;
+        let mut kernels = BTreeMap::new();
+        for trial in plan {
+            let spec = &trial.kernel;
+            if kernels.contains_key(spec) {
+                continue;
+            }
+            let kernel = match ready {
+                Some((image, kbuild)) => Kernel::ready(image, kbuild)?,
+                None => kernel::provide(root, &cache, spec, say)?,
+            };
+            let kbuild = || match ready {
+                Some(_) => Ok(kernel.kbuild.clone()),
+                None => kernel::checked_kbuild(root, &cache, spec, &kernel, say),
+            };
+            let modules = module::provide(root, &cache, &kernel.key, &kbuild, say)?;
+            kernels.insert(spec.clone(), Booted { kernel, modules });
+        }
+        Ok(Self {
+            cache,
+            init,
+            kernels,
+        })
+    }
+
+    /// The kernel of `spec`, and its modules.
+    pub fn kernel(&self, spec: &KernelSpec) -> Result<&Booted> {
+        self.kernels
+            .get(spec)
+            .with_context(|| format!("kernel {spec} was not provided"))
+    }
+
+    /// What run.yaml says about the kernels.
+    pub fn records(&self) -> Vec<KernelRecord> {
+        let record = |(spec, booted): (&KernelSpec, &Booted)| KernelRecord {
+            spec: spec.clone(),
+            key: booted.kernel.key.clone(),
+            source: booted.kernel.source.clone(),
+            release: booted.kernel.release.clone(),
+            compiler: booted.kernel.compiler.clone(),
+            modules: booted
+                .modules
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+        };
+        self.kernels.iter().map(record).collect()
+    }
+
+    /// The initramfs of `trial`.
+    pub(super) fn initramfs(
+        &self,
+        trial: &Trial,
+        layout: &Layout,
+        finish: Finish,
+    ) -> Result<PathBuf> {
+        let booted = self.kernel(&trial.kernel)?;
+        let read =
+            |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
+        let mut archive = initramfs::Archive::new();
+        archive.file("init", 0o755, read(&self.init)?)?;
+        for module in ["marks.ko", "dummy_pci.ko"] {
+            archive.file(
+                &format!("bootrig/{module}"),
+                0o644,
+                read(&booted.modules.join(module))?,
+            )?;
+        }
+        if trial.variant().restart == Restart::Kexec {
+            archive.file(program::KEXEC_KERNEL, 0o644, read(&booted.kernel.image)?)?;
+        }
+        for (path, bytes) in program::files(trial, &layout.paths, finish) {
+            archive.file(&path, 0o644, bytes)?;
+        }
+        self.keep(&archive)
+    }
+
+    /// The initramfs of a guest that only reboots and reports.
+    pub(super) fn probe_initramfs(&self) -> Result<PathBuf> {
+        let mut archive = initramfs::Archive::new();
+        let init =
+            fs::read(&self.init).with_context(|| format!("reading {}", self.init.display()))?;
+        archive.file("init", 0o755, init)?;
+        archive.file("bootrig/plan", 0o644, program::PROBE_PLAN)?;
+        self.keep(&archive)
+    }
+
+    /// Writes an initramfs into the cache, named by its contents.
+    fn keep(&self, archive: &initramfs::Archive) -> Result<PathBuf> {
+        let bytes = archive.to_bytes();
+        let folder = self.cache.root().join("initramfs");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let path = folder.join(format!("{}.cpio", blake3::hash(&bytes).to_hex()));
+        // Named by its contents, but the disk may have lost them: compare, do not trust.
+        if fs::read(&path).ok().as_ref() != Some(&bytes) {
+            write_whole(&path, &bytes).map_err(|e| self.cache.explain(e))?;
+        }
+        Ok(path)
+    }
+}

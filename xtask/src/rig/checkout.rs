@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The checkout that this program works in, and what it offers to scenarios.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    core::scenario::Known,
+    edge::{kernel, scenarios},
+};
+
+/// The checkout's folder.
+///
+/// # Errors
+/// When this program was not started through cargo and the checkout it was built from is
+/// gone.
+pub fn checkout() -> Result<PathBuf> {
+    let manifest = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let root = manifest
+        .parent()
+        .map(Path::to_path_buf)
+        .filter(|r| r.join("scenarios").is_dir());
+    root.with_context(|| {
+        format!(
+            "{} is not in a checkout of bootrig; start this program as `cargo xtask`",
+            manifest.display()
+        )
+    })
+}
+
+/// What scenario files of the checkout may name: profiles, series and kernels.
+pub fn known(root: &Path) -> Result<Known> {
+    let kernels = kernel::names(root)?.into_iter().collect();
+    Ok(Known {
+        kernels: Some(kernels),
+        ..scenarios::known(root)?
+    })
+}
