@@ -55,6 +55,7 @@ fn header(id: &str) -> Header {
         clock: None,
         repeats: None,
         debug: false,
+        under_test: Default::default(),
         scenarios: vec![],
         ready_kernel: None,
         host: serde_json::json!({}),

@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs,
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -139,9 +139,13 @@ impl Session<'_> {
             }
         }
         eprintln!("== cargo {}", args.join(" "));
-        let status = process::stream(name, self.cargo(args), self.left()?, |line| {
-            println!("{line}")
-        })?;
+        let status = process::stream(
+            name,
+            self.cargo(args),
+            Stdio::null(),
+            self.left()?,
+            |line| println!("{line}"),
+        )?;
         match status.success() {
             true => self.totals.passed += 1,
             false => self.totals.failed += 1,
@@ -154,7 +158,7 @@ impl Session<'_> {
         let mut cargo = self.cargo(args);
         cargo.envs(env.iter().copied());
         let mut seen = Totals::default();
-        let status = process::stream(what, cargo, self.left()?, |line| {
+        let status = process::stream(what, cargo, Stdio::null(), self.left()?, |line| {
             println!("{line}");
             if let Some(more) = counts(line) {
                 seen.passed += more.passed;

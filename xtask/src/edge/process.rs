@@ -44,8 +44,16 @@ impl Child {
     ///
     /// # Errors
     /// When the program does not start.
-    pub fn spawn(mut command: Command) -> io::Result<Self> {
-        command.stdin(Stdio::null()).process_group(0);
+    pub fn spawn(command: Command) -> io::Result<Self> {
+        Self::spawn_fed(command, Stdio::null())
+    }
+
+    /// [`Self::spawn`] with `input` as its standard input.
+    ///
+    /// # Errors
+    /// When the program does not start.
+    pub fn spawn_fed(mut command: Command, input: Stdio) -> io::Result<Self> {
+        command.stdin(input).process_group(0);
         Self::start(command, Reach::Group)
     }
 

@@ -21,7 +21,7 @@ use crate::core::{
     fault::Fault,
     machine::RawBoot,
     plan::{KernelSpec, Trial},
-    scenario::Clock,
+    scenario::{Clock, UnderTest},
     summary::{self, Summary},
 };
 
@@ -47,6 +47,9 @@ pub struct Header {
     /// Same.
     #[serde(default)]
     pub debug: bool,
+    /// Same.
+    #[serde(default)]
+    pub under_test: UnderTest,
     /// Names or files as given.
     pub scenarios: Vec<ScenarioRef>,
     /// `--kernel` and `--kbuild`, if given.

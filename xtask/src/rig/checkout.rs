@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
-    core::scenario::Known,
+    core::scenario::{Known, UNDER_TEST},
     edge::{kernel, scenarios},
 };
 
@@ -35,9 +35,10 @@ pub fn checkout() -> Result<PathBuf> {
 
 /// What scenario files of the checkout may name: profiles, series and kernels.
 pub fn known(root: &Path) -> Result<Known> {
-    let kernels = kernel::names(root)?.into_iter().collect();
-    Ok(Known {
-        kernels: Some(kernels),
-        ..scenarios::known(root)?
-    })
+    let mut known = scenarios::known(root)?;
+    known.kernels = Some(kernel::names(root)?.into_iter().collect());
+    if let Some(series) = &mut known.series {
+        series.insert(UNDER_TEST.into());
+    }
+    Ok(known)
 }

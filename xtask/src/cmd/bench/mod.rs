@@ -3,7 +3,11 @@
 
 mod progress;
 
-use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::Result;
 use progress::Progress;
@@ -17,7 +21,7 @@ use crate::{
         plan::{Overrides, Trial, plan},
         program::Finish,
         report,
-        scenario::{Clock, Scenario},
+        scenario::{Clock, Known, Scenario, Switched, UnderTest, hint},
         summary::{self, summarise},
     },
     edge::{
@@ -26,6 +30,7 @@ use crate::{
             fingerprint::Fingerprint,
             install::{Wishes, ensure},
         },
+        kernel::series,
         process::Stopped,
         qemu::{AccelChoice, shell_quote},
         scenarios,
@@ -62,11 +67,20 @@ pub struct Args {
     /// Go on after a boot that failed.
     #[arg(long)]
     keep_going: bool,
+    /// Test this series instead of the scenario's: mailboxes, patches or folders of them.
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    series: Vec<PathBuf>,
+    /// Boot this kernel (a key of images/kernels/sources.yaml) instead of the scenario's.
+    #[arg(long, value_name = "KERNEL")]
+    on: Option<String>,
+    /// A further variant of --series: its name and words for its kernel's command line.
+    #[arg(long, value_name = "NAME:WORDS", requires = "series")]
+    variant: Vec<Switched>,
     /// Boot kernels with lockdep, KASAN and the like: the oracle judges, no time does.
     #[arg(long)]
     debug: bool,
     /// Make what is missing of a stopped run (a folder's name in results/).
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "kernel", "kbuild"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "on", "variant", "kernel", "kbuild"])]
     resume: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
     #[arg(long, conflicts_with_all = ["json", "resume"])]
@@ -76,7 +90,7 @@ pub struct Args {
         long,
         value_name = "BZIMAGE",
         requires = "kbuild",
-        conflicts_with = "debug"
+        conflicts_with_all = ["debug", "series", "on"]
     )]
     kernel: Option<PathBuf>,
     /// What modules for --kernel are built against.
@@ -97,6 +111,7 @@ pub struct Args {
 struct Job {
     scenarios: Vec<Arc<Scenario>>,
     given: Vec<String>,
+    under_test: UnderTest,
     plan: Vec<Trial>,
     header: Option<Header>,
     ready: ReadyKernel,
@@ -106,14 +121,15 @@ struct Job {
 pub fn run(args: &Args) -> Result<Exit> {
     let root = checkout()?;
     let results = args.results.clone().unwrap_or_else(|| root.join("results"));
-    let job = job(args, &root, &results)?;
+    let say = |line: &str| eprintln!("{line}");
+    let cache = Cache::open()?;
+    let job = job(args, &root, &results, &cache, &say)?;
     let jobs = jobs(args, &job.plan)?;
     ensure(Wishes {
         yes: args.yes,
         backports: args.backports,
     })?;
-    let say = |line: &str| eprintln!("{line}");
-    let artifacts = Artifacts::provide(&root, Cache::open()?, &job.plan, &job.ready, &say)?;
+    let artifacts = Artifacts::provide(&root, cache, &job.plan, &job.ready, &say)?;
     let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Restart, &say)?;
     let host = serde_json::to_value(Fingerprint::take()?)?;
     if args.dry_run {
@@ -204,7 +220,7 @@ impl Sink for Keep {
     }
 }
 
-fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result<Job> {
+fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<Job> {
     let header = args
         .resume
         .as_ref()
@@ -218,9 +234,15 @@ fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result
         None => args.scenarios.clone(),
     };
     let known = known(root)?;
+    let under_test = match &header {
+        Some(header) => header.under_test.clone(),
+        None => under_test(args, &known, cache, say)?,
+    };
     let mut loaded: Vec<Arc<Scenario>> = Vec::new();
     for name in &given {
-        let scenario = scenarios::load_with(root, name, &known)?;
+        let scenario = scenarios::load_with(root, name, &known)?
+            .put_under_test(&under_test)
+            .map_err(Fault::usage)?;
         if loaded.iter().any(|s| s.name == scenario.name) {
             return Err(Fault::usage(format!("scenario {} is named twice", scenario.name)).into());
         }
@@ -257,8 +279,29 @@ fn job(args: &Args, root: &std::path::Path, results: &std::path::Path) -> Result
         plan: plan(&loaded, overrides),
         scenarios: loaded,
         given,
+        under_test,
         header,
         ready,
+    })
+}
+
+/// What the command line puts in place of what scenarios say; the series goes into the
+/// cache, so that `--resume` finds it.
+fn under_test(args: &Args, known: &Known, cache: &Cache, say: &dyn Fn(&str)) -> Result<UnderTest> {
+    if let (Some(kernel), Some(kernels)) = (&args.on, &known.kernels)
+        && !kernels.contains(kernel)
+    {
+        let hint = hint(kernel, kernels.iter().map(String::as_str));
+        return Err(Fault::usage(format!("--on: unknown kernel `{kernel}`{hint}")).into());
+    }
+    let series = match args.series[..] {
+        [] => None,
+        _ => Some(series::import(cache, &args.series, say)?),
+    };
+    Ok(UnderTest {
+        kernel: args.on.clone(),
+        series,
+        variants: args.variant.clone(),
     })
 }
 
@@ -294,6 +337,7 @@ fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header
         clock: args.clock,
         repeats: args.repeats,
         debug: args.debug,
+        under_test: job.under_test.clone(),
         scenarios: job
             .given
             .iter()

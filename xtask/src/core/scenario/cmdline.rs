@@ -36,13 +36,8 @@ const OWNED: &[(&[&str], &str)] = &[
 
 /// Checks the words of one variant.
 pub(super) fn check(words: &[String], at: &At<'_>, sink: &mut Sink) {
-    let bytes: usize = words.iter().map(|w| w.len() + 1).sum();
-    if bytes > MAX_BYTES {
-        sink.add_with(at.position(), || {
-            format!(
-                "{at} has {bytes} bytes; the limit is {MAX_BYTES}, as longer command lines get cut"
-            )
-        });
+    if let Some(why) = too_long(words) {
+        sink.add_with(at.position(), || format!("{at} {why}"));
     }
     for (index, word) in words.iter().enumerate() {
         let at = at.item(index);
@@ -52,7 +47,16 @@ pub(super) fn check(words: &[String], at: &At<'_>, sink: &mut Sink) {
     }
 }
 
-fn wrong(word: &str) -> Option<String> {
+/// What is wrong with `words` together.
+pub(super) fn too_long(words: &[String]) -> Option<String> {
+    let bytes: usize = words.iter().map(|w| w.len() + 1).sum();
+    (bytes > MAX_BYTES).then(|| {
+        format!("has {bytes} bytes; the limit is {MAX_BYTES}, as longer command lines get cut")
+    })
+}
+
+/// What is wrong with `word`.
+pub(super) fn wrong(word: &str) -> Option<String> {
     if word.is_empty() {
         return Some("is empty".into());
     }

@@ -17,6 +17,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod under_test;
 mod validate;
 
 use std::{collections::BTreeMap, fmt};
@@ -32,6 +33,7 @@ pub use profiles::{Profiles, parse_profiles};
 pub use schema::{profiles_schema, scenario_schema, schema_text};
 pub use tree::MAX_TEXT;
 pub use tree::Position;
+pub use under_test::{Switched, UNDER_TEST, UnderTest};
 pub use validate::group;
 
 /// Which clock a trial runs by. Numbers of different clocks are never compared.

@@ -30,6 +30,7 @@ mod config;
 mod copy;
 mod fetch;
 mod patch;
+pub mod series;
 pub mod sources;
 #[cfg(test)]
 mod tests;

@@ -28,8 +28,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub struct Patch {
     /// As the series names it.
     pub name: String,
-    /// The file, relative to the checkout.
+    /// The file as messages call it: in the checkout, or in the cache.
     pub path: String,
+    /// The file.
+    pub file: PathBuf,
     /// Its contents.
     pub bytes: Vec<u8>,
     /// The files it touches, relative to the kernel's top.
@@ -60,11 +62,44 @@ pub fn read(root: &Path, series: &str, version: &str) -> Result<Vec<Patch>> {
             names(&root.join(&below))
         )));
     }
-    let list = format!("{dir}/series");
-    let text = fs::read_to_string(root.join(&list)).map_err(|e| usage(format!("{list}: {e}")))?;
+    read_dir(&root.join(&dir), &dir)
+}
+
+/// The patches of the quilt series in `dir`, which messages call `shown`.
+///
+/// # Errors
+/// Usage errors, as [`read`].
+pub fn read_dir(dir: &Path, shown: &str) -> Result<Vec<Patch>> {
+    let usage = |m: String| anyhow::Error::from(Fault::usage(m));
     let mut patches = Vec::new();
+    for name in listed(&dir.join("series"), shown)? {
+        let (file, path) = (dir.join(&name), format!("{shown}/{name}"));
+        let bytes = fs::read(&file).map_err(|e| usage(format!("{path}: {e}")))?;
+        let files = touched(&bytes).map_err(|why| usage(format!("{path}:{why}")))?;
+        patches.push(Patch {
+            name,
+            path,
+            file,
+            bytes,
+            files,
+        });
+    }
+    Ok(patches)
+}
+
+/// The patches that a `series` file lists.
+///
+/// # Errors
+/// Usage errors with file and line: it cannot be read, names none, has an option that
+/// cannot be kept, or a name that leads out of its folder.
+pub fn listed(list: &Path, shown: &str) -> Result<Vec<String>> {
+    let usage = |m: String| anyhow::Error::from(Fault::usage(m));
+    let shown_list = format!("{shown}/series");
+    let text = fs::read_to_string(list).map_err(|e| usage(format!("{shown_list}: {e}")))?;
+    let dir = list.parent().unwrap_or(Path::new(""));
+    let mut names = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let at = format!("{list}:{}", number + 1);
+        let at = format!("{shown_list}:{}", number + 1);
         let mut words = line
             .split('#')
             .next()
@@ -79,25 +114,18 @@ pub fn read(root: &Path, series: &str, version: &str) -> Result<Vec<Patch>> {
                 )));
             }
         }
-        let path = format!("{dir}/{name}");
-        if !inside(Path::new(name))
-            || fs::symlink_metadata(root.join(&path)).is_ok_and(|m| m.is_symlink())
-        {
-            return Err(usage(format!("{at}: `{name}` leads out of {dir}")));
+        let linked = fs::symlink_metadata(dir.join(name)).map(|m| m.is_symlink());
+        match linked {
+            Ok(false) if inside(Path::new(name)) => {}
+            Err(e) if inside(Path::new(name)) => return Err(usage(format!("{at}: {name}: {e}"))),
+            _ => return Err(usage(format!("{at}: `{name}` leads out of {shown}"))),
         }
-        let bytes = fs::read(root.join(&path)).map_err(|e| usage(format!("{at}: {name}: {e}")))?;
-        let files = files(&bytes).map_err(|why| usage(format!("{path}:{why}")))?;
-        patches.push(Patch {
-            name: name.into(),
-            path,
-            bytes,
-            files,
-        });
+        names.push(name.to_owned());
     }
-    if patches.is_empty() {
-        return Err(usage(format!("{list} names no patch")));
+    if names.is_empty() {
+        return Err(usage(format!("{shown_list} names no patch")));
     }
-    Ok(patches)
+    Ok(names)
 }
 
 fn one_name(name: &str) -> bool {
@@ -126,7 +154,7 @@ fn names(dir: &Path) -> String {
 }
 
 /// The files that a unified diff touches; errors begin with the line number.
-fn files(bytes: &[u8]) -> Result<BTreeSet<PathBuf>, String> {
+pub fn touched(bytes: &[u8]) -> Result<BTreeSet<PathBuf>, String> {
     static HUNK: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@").expect("a valid pattern")
     });
@@ -200,13 +228,7 @@ fn checked(name: &str, line: usize, strip: bool) -> Result<PathBuf, String> {
 ///
 /// # Errors
 /// Names the patch, the file and the line of the first hunk that does not apply.
-pub fn apply(
-    cache: &Cache,
-    root: &Path,
-    patches: &[Patch],
-    tree: &Path,
-    say: &dyn Fn(&str),
-) -> Result<()> {
+pub fn apply(cache: &Cache, patches: &[Patch], tree: &Path, say: &dyn Fn(&str)) -> Result<()> {
     for patch in patches {
         for file in &patch.files {
             let path = tree.join(file);
@@ -243,7 +265,7 @@ pub fn apply(
             .arg("--directory")
             .arg(tree)
             .arg("--input")
-            .arg(std::path::absolute(root.join(&patch.path))?);
+            .arg(std::path::absolute(&patch.file)?);
         let ended = process::run_logged(
             &format!("applying patch {}", patch.path),
             command,

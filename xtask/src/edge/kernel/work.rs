@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BUILD, Kernel, build, build::Toolchain, config, config::Wishes, copy, copy::How, fetch,
-    fetch::Identity, key_of, patch, patch::Patch, provide, sources, sources::Source,
+    fetch::Identity, key_of, patch, patch::Patch, provide, series, sources, sources::Source,
 };
 use crate::{
     core::{plan::KernelSpec, units::Bytes},
@@ -59,10 +59,11 @@ impl<'a> Work<'a> {
         say: &'a dyn Fn(&str),
     ) -> Result<Self> {
         let source = sources::find(root, &spec.source)?;
-        let patches = spec
-            .series
-            .as_deref()
-            .map_or(Ok(Vec::new()), |s| patch::read(root, s, &source.patches))?;
+        let patches = match spec.series.as_deref() {
+            None => Vec::new(),
+            Some(foreign) if series::is_foreign(foreign) => series::read(cache, foreign, say)?,
+            Some(own) => patch::read(root, own, &source.patches)?,
+        };
         let debug = spec.debug.then(|| config::DEBUG.to_owned());
         let names: Vec<_> = source.config.iter().cloned().chain(debug).collect();
         let (wishes, fragments) = config::read(root, &names)?;
@@ -201,7 +202,7 @@ impl<'a> Work<'a> {
         };
         copy::tree(&base.join("tree"), &top, &how).map_err(|e| self.cache.explain(e))?;
         if !self.patches.is_empty() {
-            patch::apply(self.cache, self.root, &self.patches, &top, self.say)?;
+            patch::apply(self.cache, &self.patches, &top, self.say)?;
         }
         let tree = build::Tree::new(self.cache, top, log.clone(), self.what.clone());
         tree.settle()?;

@@ -76,7 +76,7 @@ pub fn read(what: &str, mut command: Command, limit: Duration) -> Result<String>
     text(out)
 }
 
-/// Runs `command` and gives each line of its standard output to `line` as it comes;
+/// Runs `command`, fed with `input`, and gives each line of its standard output to `line` as it comes;
 /// standard error goes where the command sends it (ours, by default). Returns how it
 /// ended, which may be failure.
 ///
@@ -85,12 +85,13 @@ pub fn read(what: &str, mut command: Command, limit: Duration) -> Result<String>
 pub fn stream(
     what: &str,
     mut command: Command,
+    input: Stdio,
     limit: Duration,
     mut line: impl FnMut(&str),
 ) -> Result<ExitStatus> {
     command.stdout(Stdio::piped());
     let program = name(&command);
-    let mut child = spawn(what, command)?;
+    let mut child = spawn_fed(what, command, input)?;
     let lines = lines(child.take_stdout().expect("piped"));
     let mut waiting = Wait::new(limit);
     let status = loop {
@@ -162,8 +163,12 @@ fn name(command: &Command) -> String {
 }
 
 fn spawn(what: &str, command: Command) -> Result<Child> {
+    spawn_fed(what, command, Stdio::null())
+}
+
+fn spawn_fed(what: &str, command: Command, input: Stdio) -> Result<Child> {
     let program = name(&command);
-    Child::spawn(command).with_context(|| match super::which(&program) {
+    Child::spawn_fed(command, input).with_context(|| match super::which(&program) {
         None if !program.contains('/') => {
             format!("{what}: {program} is not installed (`cargo xtask doctor` says how)")
         }

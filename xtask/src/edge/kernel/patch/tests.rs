@@ -23,11 +23,8 @@ fn tried(patch: &str, file: &str) -> (Result<()>, String, Vec<String>) {
     fs::write(root.path().join("original"), file).unwrap();
     fs::hard_link(root.path().join("original"), tree.join("drivers/a.c")).unwrap();
     let said = std::cell::RefCell::new(Vec::new());
-    let result = read(root.path(), "s", "6.1").and_then(|p| {
-        apply(&cache, root.path(), &p, &tree, &|s| {
-            said.borrow_mut().push(s.to_owned())
-        })
-    });
+    let result = read(root.path(), "s", "6.1")
+        .and_then(|p| apply(&cache, &p, &tree, &|s| said.borrow_mut().push(s.to_owned())));
     assert_eq!(
         fs::read_to_string(root.path().join("original")).unwrap(),
         file,
@@ -132,7 +129,7 @@ fn a_removed_line_that_looks_like_a_header_is_none() {
     let patch =
         "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- ../../etc/passwd\n+++ ../../etc/passwd\n x\n";
     assert_eq!(
-        files(patch.as_bytes()).unwrap(),
+        touched(patch.as_bytes()).unwrap(),
         BTreeSet::from([PathBuf::from("x")])
     );
 }
