@@ -18,6 +18,7 @@
 
 #include <linux/atomic.h>
 #include <linux/cache.h>
+#include <linux/device/driver.h>
 #include <linux/io.h>
 #include <linux/kmsg_dump.h>
 #include <linux/ktime.h>
@@ -275,6 +276,11 @@ static int flush_set(const char *val, const struct kernel_param *kp)
 	/* As a parameter of the load itself it comes before there is a buffer. */
 	if (!buffer)
 		return -EINVAL;
+	/*
+	 * device_shutdown() waits for every probe that is under way: a mouse on a PC may
+	 * take half a second. That belongs to the boot.
+	 */
+	wait_for_device_probe();
 	mutex_lock(&write_lock);
 	if (closed)
 		ret = -ESHUTDOWN;
@@ -288,7 +294,7 @@ static const struct kernel_param_ops flush_ops = {
 	.set = flush_set,
 };
 module_param_cb(flush, &flush_ops, NULL, 0200);
-MODULE_PARM_DESC(flush, "write anything here to have the finished records written out");
+MODULE_PARM_DESC(flush, "write anything here to wait for all probes, and have the finished records written out");
 
 static int before_devices(struct notifier_block *nb, unsigned long action, void *data)
 {

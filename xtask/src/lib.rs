@@ -3,6 +3,8 @@
 //! [`cmd`] (subcommands) -> [`edge`] (files, processes, network) -> [`core`] (pure).
 //! `tests/layering.rs` holds the arrows in place.
 
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod cli;
 pub mod cmd;
 pub mod core;

@@ -8,7 +8,7 @@ use bootrig::{
     cli::{Cli, Command},
     cmd,
     core::fault,
-    edge::process,
+    edge::{process, terminal},
 };
 use clap::Parser;
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) => {
-            eprintln!("error: {}", fault::text(&error));
+            terminal::say(&format!("error: {}", fault::text(&error)));
             ExitCode::from(fault::exit_of(&error) as u8)
         }
     }

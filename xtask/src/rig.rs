@@ -161,6 +161,11 @@ impl Rig {
         Ok((command, Some(qemu::gdb_hint(&vmlinux, &socket))))
     }
 
+    /// What is not as the scenarios ask.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.iter().cloned().collect()
+    }
+
     /// What is built.
     pub fn artifacts(&self) -> &Artifacts {
         &self.artifacts
@@ -183,7 +188,7 @@ impl Rig {
 
     /// The command line of `trial`, to be run by hand: what the machine writes goes to
     /// `dry-run/<trial>/` in the cache.
-    pub fn by_hand(&self, trial: &Trial) -> Result<String> {
+    pub fn by_hand(&self, trial: &Trial) -> Result<(String, PathBuf)> {
         let dir = self
             .artifacts
             .cache
@@ -192,7 +197,8 @@ impl Rig {
             .join(trial.id.replace('/', "."));
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
         let (files, layout) = self.files(trial, &dir)?;
-        Ok(qemu::command(&self.host, &files.without_qmp(), trial, layout)?.to_string())
+        let line = qemu::command(&self.host, &files.without_qmp(), trial, layout)?;
+        Ok((line.to_string(), dir))
     }
 
     /// What run.yaml says about the machine: QEMU's version, and what runs wall time.

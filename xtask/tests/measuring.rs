@@ -12,7 +12,7 @@ use bootrig::{
         fault::{Exit, Stopped},
         machine::{End, Machine, RawBoot},
         measure::{Ended, Options, Sink, measure},
-        plan::Trial,
+        plan::{Overrides, Trial, plan},
         scenario::{Expectation, Metric, Scenario, Target},
         summary::{self, Summary, summarise},
         units::{Fraction, Nanos},
@@ -84,7 +84,7 @@ fn run(
         .collect();
     let mut sink = ToRun(run);
     let ended = measure(&missing, machine, options, &mut sink).unwrap();
-    let summary = summarise(id, serde_json::json!({}), plan, &sink.0.results);
+    let summary = summarise(id, serde_json::json!({}), vec![], plan, &sink.0.results);
     sink.0.finish(&summary).unwrap();
     (ended, summary)
 }
@@ -319,6 +319,31 @@ fn the_oracle_fails_a_run() {
     );
 }
 
+/// What a kernel that checks itself takes says nothing, whatever a scenario expects.
+#[test]
+fn a_debug_run_judges_no_time() {
+    let mut wrong = scenario();
+    wrong.expect.push(Expectation {
+        variant: wrong.variants[0].name.clone(),
+        metric: Metric::DeviceShutdown,
+        within: Fraction(10_000),
+        of: Target::Value(Nanos(1)),
+    });
+    let overrides = |debug| Overrides {
+        clock: None,
+        repeats: None,
+        debug,
+    };
+    let scenario = std::sync::Arc::new(wrong);
+    for (debug, exit) in [(false, Exit::Failed), (true, Exit::Done)] {
+        let plan = plan(std::slice::from_ref(&scenario), overrides(debug));
+        assert!(plan.iter().all(|t| t.kernel.debug == debug));
+        let dir = tempfile::tempdir().unwrap();
+        let (_, summary) = run(dir.path(), "d", &plan, &Scripted::good(), options(1, false));
+        assert_eq!(summary::exit(&summary), exit);
+    }
+}
+
 /// Each boot that is made again is said, so that nobody takes the wait for a slow guest.
 #[test]
 fn a_retry_is_said() {
@@ -381,7 +406,13 @@ fn summary_reads_back() {
     let text = fs::read_to_string(dir.path().join("r/summary.json")).unwrap();
     assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
     let results: BTreeMap<String, TrialResult> = BTreeMap::new();
-    let empty = summarise("r", serde_json::json!({}), &trials(scenario(), 1), &results);
+    let empty = summarise(
+        "r",
+        serde_json::json!({}),
+        vec![],
+        &trials(scenario(), 1),
+        &results,
+    );
     assert_eq!(
         summary::exit(&empty),
         Exit::Guest,

@@ -79,7 +79,8 @@ fn builtin(input: impl BufRead, mut output: impl Write) {
                 .map_err(text),
             "ls" => list(argument).map_err(text),
             "help" => Ok(
-                "cat FILE, ls FOLDER, load MODULE, flush, reboot, kexec, poweroff, help\n".into(),
+                "cat FILE, ls FOLDER, load MODULE, flush, reboot, kexec, poweroff, exit, help\n"
+                    .into(),
             ),
             _ => Err(format!("{command}: unknown; try help")),
         };

@@ -19,6 +19,7 @@ use crate::{
     edge::{
         baselines,
         store::{Header, Run},
+        terminal,
     },
     rig::checkout,
 };
@@ -37,13 +38,16 @@ pub struct Args {
 enum Action {
     /// Keep the samples of RUN as the baseline of its scenarios.
     Save {
-        /// A folder's name in results/.
+        /// A run: its folder, or its name in results/.
         run: String,
+        /// Replace baselines made of other parts (another QEMU, kernel or scenario).
+        #[arg(long)]
+        replace: bool,
     },
     /// Compare RUN with the baselines of its scenarios: 0 identical, 1 different, 3 made of
     /// other parts and so not comparable.
     Check {
-        /// A folder's name in results/.
+        /// A run: its folder, or its name in results/.
         run: String,
     },
 }
@@ -56,14 +60,20 @@ pub fn run(args: &Args) -> Result<Exit> {
     };
     let folder = results.join("baselines");
     match &args.action {
-        Action::Save { run } => {
-            for part in parts(&results, run)? {
+        Action::Save { run, replace } => {
+            let parts = parts(&results, run)?;
+            for part in &parts {
+                if !replace {
+                    refuse_to_replace(&folder, part)?;
+                }
+            }
+            for part in &parts {
                 baselines::save(&folder, &part.scenario, &part.identity, &part.samples)?;
-                println!(
+                terminal::out_line(&format!(
                     "baseline of {} saved in {}",
                     part.scenario,
                     folder.join(&part.scenario).display()
-                );
+                ))?;
             }
             Ok(Exit::Done)
         }
@@ -85,6 +95,7 @@ struct Part {
 }
 
 fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
+    let (results, run) = &Run::locate(results, run);
     let header = Run::header(results, run)?;
     let dir = results.join(run);
     let read = |name: &str| {
@@ -140,6 +151,25 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
+/// A baseline that this run could not be compared with is somebody's reference: it goes
+/// only when that is said.
+fn refuse_to_replace(folder: &Path, part: &Part) -> Result<()> {
+    if !baselines::exists(folder, &part.scenario) {
+        return Ok(());
+    }
+    let before = baselines::load(folder, &part.scenario)?;
+    let other = before.identity.differs(&part.identity);
+    if other.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "there is a baseline of {} made of other parts ({}): --replace puts this run in its place",
+        part.scenario,
+        other.join("; ")
+    );
+    Err(Fault::usage(message).into())
+}
+
 fn kernels(header: &Header) -> std::collections::BTreeMap<String, [String; 3]> {
     header
         .kernels
@@ -158,28 +188,28 @@ fn check(folder: &Path, part: &Part) -> Result<Exit> {
     let name = &part.scenario;
     let other = baseline.identity.differs(&part.identity);
     if !other.is_empty() {
-        println!(
-            "{name}: not comparable with the baseline: {}",
+        terminal::out_line(&format!(
+            "{name}: not comparable with the baseline: {}; compare where these are the same, or keep one of your own with `cargo xtask baseline save`",
             other.join("; ")
-        );
+        ))?;
         return Ok(Exit::Inconclusive);
     }
     let differences = compare::samples(&baseline.samples, &part.samples)
         .map_err(anyhow::Error::msg)
         .context("comparing samples")?;
     if differences.is_empty() {
-        println!(
+        terminal::out_line(&format!(
             "{name}: identical to the baseline, {} samples",
             part.samples.lines().count().saturating_sub(1)
-        );
+        ))?;
         return Ok(Exit::Done);
     }
-    println!(
+    terminal::out_line(&format!(
         "{name}: {} samples differ from the baseline",
         differences.len()
-    );
+    ))?;
     for difference in differences.iter().take(20) {
-        println!("- {difference}");
+        terminal::out_line(&format!("- {difference}"))?;
     }
     Ok(Exit::Failed)
 }

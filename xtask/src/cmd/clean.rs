@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::{core::fault::Exit, edge::cache::Cache};
+use crate::{
+    core::fault::Exit,
+    edge::{cache::Cache, terminal},
+};
 
 /// Options of `clean`.
 #[derive(Debug, clap::Args)]
@@ -19,7 +22,11 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Exit> {
     let cache = Cache::open()?;
     let age = Duration::from_secs(args.older_than.saturating_mul(24 * 3600));
-    let freed = cache.prune(age, &|line| eprintln!("{line}"))?;
-    println!("freed {} MiB in {}", freed >> 20, cache.root().display());
+    let freed = cache.prune(age, &|line| terminal::say(line))?;
+    terminal::out_line(&format!(
+        "freed {} MiB in {}",
+        freed >> 20,
+        cache.root().display()
+    ))?;
     Ok(Exit::Done)
 }

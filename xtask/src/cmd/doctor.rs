@@ -25,6 +25,7 @@ use crate::{
         },
         process::{Stopped, which},
         qemu::{self, Accelerator},
+        terminal,
     },
 };
 
@@ -101,9 +102,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
     let diagnosis = diagnose()?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&diagnosis)?);
+        terminal::out_line(&serde_json::to_string_pretty(&diagnosis)?)?;
     } else {
-        print!("{}", text(&diagnosis));
+        terminal::out(&text(&diagnosis))?;
     }
     Ok(if diagnosis.ready {
         Exit::Done

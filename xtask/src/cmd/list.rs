@@ -9,7 +9,7 @@ use crate::{
         fault::{self, Exit},
         scenario::Scenario,
     },
-    edge::scenarios,
+    edge::{scenarios, terminal},
     rig,
 };
 
@@ -35,15 +35,15 @@ pub fn run(args: &Args) -> Result<Exit> {
             Ok(scenario) => good.push(scenario),
             Err(error) => {
                 exit = exit.max(fault::exit_of(&error));
-                eprintln!("{error:#}");
+                terminal::say(&format!("{error:#}"));
             }
         }
     }
     if args.json {
         let list: Vec<_> = good.iter().map(entry).collect();
-        println!("{:#}", json!({"scenarios": list}));
+        terminal::out_line(&format!("{:#}", json!({"scenarios": list})))?;
     } else {
-        print!("{}", table(&good));
+        terminal::out(&table(&good))?;
     }
     Ok(exit)
 }

@@ -22,7 +22,7 @@ use crate::{
         host::install::{Wishes, ensure},
         process,
         qemu::AccelChoice,
-        scenarios,
+        scenarios, terminal,
     },
     rig::{Artifacts, Rig, checkout, known},
 };
@@ -79,16 +79,18 @@ pub fn run(args: &Args) -> Result<Exit> {
         yes: args.yes,
         backports: false,
     })?;
-    let say = |line: &str| eprintln!("{line}");
+    let say = |line: &str| terminal::say(line);
     let ready = args.kernel.clone().zip(args.kbuild.clone());
     let plan = [trial];
     let artifacts = Artifacts::provide(&root, Cache::open()?, &plan, &ready, &say)?;
     let rig = Rig::new(artifacts, &plan, args.accel, Finish::Shell, &say)?;
     let (command, hint) = rig.interactive(&plan[0], args.gdb)?;
     if let Some(hint) = hint {
-        eprintln!("waiting for a debugger; in another terminal:\n{hint}");
+        terminal::say(&format!(
+            "waiting for a debugger; in another terminal:\n{hint}"
+        ));
     }
-    eprintln!("console of {}; Ctrl-A X ends it", plan[0].id);
+    terminal::say(&format!("console of {}; Ctrl-A X ends it", plan[0].id));
     // Watched by the guardian: the guest's machine does not outlive us.
     let mut guest = process::Child::spawn_attached(command).context("starting QEMU")?;
     let start = Instant::now();

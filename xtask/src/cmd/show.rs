@@ -13,7 +13,7 @@ use crate::{
         scenario::{Device, Order, Profile, Scenario, Step, Target, Variant, group},
         units::Nanos,
     },
-    edge::scenarios,
+    edge::{scenarios, terminal},
     rig,
 };
 
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Write scenarios/schema.json and scenarios/profiles.schema.json anew.
-    #[arg(long, hide = true)]
+    #[arg(long, conflicts_with_all = ["scenario", "json"])]
     schema: bool,
 }
 
@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let root = &rig::checkout()?;
     if args.schema {
         for path in scenarios::write_schemas(root)? {
-            eprintln!("wrote {}", path.display());
+            terminal::say(&format!("wrote {}", path.display()));
         }
     }
     let Some(name) = &args.scenario else {
@@ -51,9 +51,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     };
     let scenario = scenarios::load_with(root, name, &rig::known(root)?)?;
     if args.json {
-        println!("{:#}", document(&scenario));
+        terminal::out_line(&format!("{:#}", document(&scenario)))?;
     } else {
-        print!("{}", text(&scenario));
+        terminal::out(&text(&scenario))?;
     }
     Ok(Exit::Done)
 }

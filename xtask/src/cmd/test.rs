@@ -16,6 +16,7 @@ use crate::{
     edge::{
         host::{self, Wishes},
         process::{self, Stopped},
+        terminal,
     },
     rig,
 };
@@ -83,7 +84,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     plain.extend(filter);
     session.tests("unit and replay tests", &plain, &[])?;
     if args.no_boot {
-        eprintln!("left out: real boots (--no-boot)");
+        terminal::say("left out: real boots (--no-boot)");
     } else {
         session.boots(filter)?;
     }
@@ -91,7 +92,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if let Some(filter) = filter.filter(|_| passed + failed == 0) {
         return Err(Fault::usage(format!("no test has `{filter}` in its name")).into());
     }
-    println!("{passed} passed, {failed} failed");
+    terminal::out_line(&format!("{passed} passed, {failed} failed"))?;
     Ok(if failed == 0 {
         Exit::Done
     } else {
@@ -131,20 +132,22 @@ impl Session<'_> {
             Ok(_) => {}
             Err(error) if error.is::<Stopped>() => return Err(error),
             Err(_) => {
-                eprintln!(
+                terminal::say(&format!(
                     "left out: cargo {name} is not installed (rustup component add {})",
                     if name == "fmt" { "rustfmt" } else { name }
-                );
+                ));
                 return Ok(());
             }
         }
-        eprintln!("== cargo {}", args.join(" "));
+        terminal::say(&format!("== cargo {}", args.join(" ")));
         let status = process::stream(
             name,
             self.cargo(args),
             Stdio::null(),
             self.left()?,
-            |line| println!("{line}"),
+            |line| {
+                let _ = terminal::out_line(line);
+            },
         )?;
         match status.success() {
             true => self.totals.passed += 1,
@@ -154,12 +157,12 @@ impl Session<'_> {
     }
 
     fn tests(&mut self, what: &str, args: &[&str], env: &[(&str, &str)]) -> Result<()> {
-        eprintln!("== cargo {}", args.join(" "));
+        terminal::say(&format!("== cargo {}", args.join(" ")));
         let mut cargo = self.cargo(args);
         cargo.envs(env.iter().copied());
         let mut seen = Totals::default();
         let status = process::stream(what, cargo, Stdio::null(), self.left()?, |line| {
-            println!("{line}");
+            let _ = terminal::out_line(line);
             if let Some(more) = counts(line) {
                 seen.passed += more.passed;
                 seen.failed += more.failed;
@@ -167,7 +170,7 @@ impl Session<'_> {
         })?;
         if !status.success() && seen.failed == 0 {
             // It did not compile, or a test brought its whole process down.
-            eprintln!("{what}: cargo ended with {status}");
+            terminal::say(&format!("{what}: cargo ended with {status}"));
             seen.failed = 1;
         }
         self.totals.passed += seen.passed;

@@ -15,6 +15,9 @@ use super::{
 /// The report of a whole run. `scenarios` are those that the summary was made from.
 pub fn text(summary: &Summary, scenarios: &[&Scenario]) -> String {
     let mut out = String::new();
+    for note in &summary.notes {
+        let _ = writeln!(out, "note: {note}\n");
+    }
     for part in &summary.scenarios {
         if let Some(scenario) = scenarios.iter().find(|s| s.name == part.name) {
             scenario_text(&mut out, scenario, part);
@@ -25,7 +28,13 @@ pub fn text(summary: &Summary, scenarios: &[&Scenario]) -> String {
 
 fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) {
     let clock = part.variants.first().map_or(scenario.clock, |v| v.clock);
-    let machine = &scenario.machine;
+    let asked = scenario.machine.cpus;
+    let cpus = match part.cpus {
+        Some(had) if had != asked => {
+            format!("{} of the {asked} asked for", counted(had as usize, "CPU"))
+        }
+        _ => counted(asked as usize, "CPU"),
+    };
     let _ = writeln!(
         out,
         "## {}: kernel {}{}, {clock} time, {}, {}\n",
@@ -36,7 +45,7 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         } else {
             ""
         },
-        counted(machine.cpus as usize, "CPU"),
+        cpus,
         counted(scenario.devices.len(), "device"),
     );
     for metric in &scenario.metrics {

@@ -28,6 +28,9 @@ pub struct Summary {
     pub run: String,
     /// What the host is (the fingerprint of run.yaml).
     pub host: serde_json::Value,
+    /// What was not as a scenario asked, or is worth knowing of the whole run.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// In plan order.
     pub scenarios: Vec<ScenarioSummary>,
 }
@@ -41,6 +44,8 @@ pub struct ScenarioSummary {
     pub hash: String,
     /// In the file's order.
     pub variants: Vec<VariantSummary>,
+    /// CPUs that its guests had; `None`: none said.
+    pub cpus: Option<u32>,
     /// Whether its kernels checked themselves (`--debug`).
     pub debug: bool,
     /// In the file's order; none where `debug`.
@@ -191,6 +196,7 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
 pub fn summarise(
     run: &str,
     host: serde_json::Value,
+    notes: Vec<String>,
     plan: &[Trial],
     results: &BTreeMap<String, TrialResult>,
 ) -> Summary {
@@ -211,6 +217,7 @@ pub fn summarise(
         schema: SCHEMA,
         run: run.into(),
         host,
+        notes,
         scenarios,
     }
 }
@@ -233,6 +240,12 @@ fn scenario_summary(
             variant_summary(scenario, variant, clock, trials.len(), &found)
         })
         .collect();
+    let own = |id: &str| {
+        plan.iter()
+            .any(|t| t.id == id && t.scenario.name == scenario.name)
+    };
+    let logs = results.iter().filter(|(id, _)| own(id));
+    let cpus = logs.filter_map(|(_, r)| Some(r.log.as_ref()?.cpus)).min();
     // What a kernel that checks itself takes says nothing about another.
     let debug = plan
         .iter()
@@ -243,6 +256,7 @@ fn scenario_summary(
         name: scenario.name.clone(),
         hash: scenario.hash.clone(),
         variants,
+        cpus,
         debug,
         expectations,
     }

@@ -48,6 +48,11 @@ pub fn save(folder: &Path, scenario: &str, identity: &Identity, samples: &str) -
     )
 }
 
+/// Whether there is a baseline of `scenario`.
+pub fn exists(folder: &Path, scenario: &str) -> bool {
+    folder.join(scenario).join("baseline.yaml").is_file()
+}
+
 /// Reads the baseline of `scenario`.
 ///
 /// # Errors

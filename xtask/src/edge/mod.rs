@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What touches files, processes and the network. Edges share only core types; all stand
-//! on [`process`] and [`cache`].
+//! on [`process`], [`cache`] and [`terminal`].
 
 pub mod baselines;
 pub mod cache;
@@ -12,3 +12,4 @@ pub mod process;
 pub mod qemu;
 pub mod scenarios;
 pub mod store;
+pub mod terminal;

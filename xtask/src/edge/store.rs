@@ -119,6 +119,18 @@ impl Run {
         Self::open(dir, BTreeMap::new(), &[])
     }
 
+    /// The results folder and the id of a run that the user names: by its id in `results`,
+    /// or by its folder's path, as it is printed.
+    pub fn locate(results: &Path, named: &str) -> (PathBuf, String) {
+        let path = Path::new(named);
+        match (path.parent(), path.file_name().and_then(|n| n.to_str())) {
+            (Some(parent), Some(id)) if parent.components().next().is_some() => {
+                (parent.to_owned(), id.to_owned())
+            }
+            _ => (results.to_owned(), named.to_owned()),
+        }
+    }
+
     /// Reads the header of an earlier run.
     pub fn header(results: &Path, id: &str) -> Result<Header> {
         let plain = !id.is_empty()
@@ -143,14 +155,17 @@ impl Run {
                 path.display()
             ))
         })?;
-        if header.schema != SCHEMA || header.id != id {
-            return Err(Fault::usage(format!(
-                "{} has schema {} and id {}; this program reads schema {SCHEMA} and, in this folder, id {id}: begin a new run",
-                path.display(),
-                header.schema,
-                header.id.escape_debug()
-            ))
-            .into());
+        let path = path.display();
+        if header.schema != SCHEMA {
+            let was = header.schema;
+            let why =
+                format!("{path} has schema {was}; this program reads {SCHEMA}: begin a new run");
+            return Err(Fault::usage(why).into());
+        }
+        if header.id != id {
+            let was = header.id;
+            let why = format!("{path} is of run {was}: give the folder its name back");
+            return Err(Fault::usage(why).into());
         }
         Ok(header)
     }

@@ -35,6 +35,7 @@ use crate::{
         qemu::{AccelChoice, shell_quote},
         scenarios,
         store::{Header, Run, SCHEMA, ScenarioRef},
+        terminal,
     },
     rig::{Artifacts, ReadyKernel, Rig, checkout, known},
 };
@@ -79,7 +80,7 @@ pub struct Args {
     /// Boot kernels with lockdep, KASAN and the like: the oracle judges, no time does.
     #[arg(long)]
     debug: bool,
-    /// Make what is missing of a stopped run (a folder's name in results/).
+    /// Make what is missing of a stopped run (its folder, or its name in results/).
     #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "on", "variant", "kernel", "kbuild"])]
     resume: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
@@ -120,8 +121,11 @@ struct Job {
 /// Runs a bench.
 pub fn run(args: &Args) -> Result<Exit> {
     let root = checkout()?;
-    let results = args.results.clone().unwrap_or_else(|| root.join("results"));
-    let say = |line: &str| eprintln!("{line}");
+    let mut results = args.results.clone().unwrap_or_else(|| root.join("results"));
+    if let Some(run) = &args.resume {
+        results = Run::locate(&results, run).0;
+    }
+    let say = |line: &str| terminal::say(line);
     let cache = Cache::open()?;
     let job = job(args, &root, &results, &cache, &say)?;
     let jobs = jobs(args, &job.plan)?;
@@ -154,6 +158,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         .filter(|t| !run.results.contains_key(&t.id))
         .cloned()
         .collect();
+    if missing.is_empty() {
+        say(&format!("nothing is missing of run {id}"));
+    }
     let progress = Progress::new(job.plan.len(), job.plan.len() - missing.len());
     let mut sink = Keep { run, progress };
     let ended = measure(
@@ -168,32 +175,28 @@ pub fn run(args: &Args) -> Result<Exit> {
     )?;
     let Keep { mut run, progress } = sink;
     drop(progress);
-    let summary = summarise(&id, host, &job.plan, &run.results);
+    let summary = summarise(&id, host, rig.notes(), &job.plan, &run.results);
     run.finish(&summary)?;
     let named: Vec<&Scenario> = job.scenarios.iter().map(AsRef::as_ref).collect();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&summary)?);
+        terminal::out_line(&serde_json::to_string_pretty(&summary)?)?;
     } else {
-        print!("{}", report::text(&summary, &named));
+        terminal::out(&report::text(&summary, &named))?;
     }
-    eprintln!("run {id} kept in {}", run.dir().display());
+    terminal::say(&format!("run {id} kept in {}", run.dir().display()));
     match ended {
         Ended::Stopped => {
-            let elsewhere = args
-                .results
-                .as_ref()
-                .map(|r| format!(" --results {}", shell_quote(&r.to_string_lossy())));
-            eprintln!(
-                "stopped; go on with: cargo xtask bench --resume {id}{}",
-                elsewhere.unwrap_or_default()
-            );
+            terminal::say(&format!(
+                "stopped; go on with: cargo xtask bench --resume {}",
+                shell_quote(&run.dir().to_string_lossy())
+            ));
             Err(Stopped.into())
         }
         Ended::GaveUp => {
-            eprintln!(
+            terminal::say(&format!(
                 "gave up at the first failed boot (--keep-going goes on); consoles are in {}",
                 run.dir().join("console").display()
-            );
+            ));
             Ok(summary::exit(&summary))
         }
         Ended::Complete => Ok(summary::exit(&summary)),
@@ -224,7 +227,7 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
     let header = args
         .resume
         .as_ref()
-        .map(|id| Run::header(results, id))
+        .map(|run| Run::header(results, &Run::locate(results, run).1))
         .transpose()?;
     let given: Vec<String> = match &header {
         Some(header) => header.scenarios.iter().map(|s| s.given.clone()).collect(),
@@ -240,9 +243,15 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
     };
     let mut loaded: Vec<Arc<Scenario>> = Vec::new();
     for name in &given {
-        let scenario = scenarios::load_with(root, name, &known)?
-            .put_under_test(&under_test)
-            .map_err(Fault::usage)?;
+        let written = scenarios::load_with(root, name, &known)?;
+        let scenario = written.put_under_test(&under_test).map_err(Fault::usage)?;
+        let left_out = written.variants.len() - scenario.variants.len().min(written.variants.len());
+        if under_test.ready && left_out > 0 {
+            say(&format!(
+                "note: {left_out} variants of {} have a series and are left out: --kernel boots what is built",
+                written.name
+            ));
+        }
         if loaded.iter().any(|s| s.name == scenario.name) {
             return Err(Fault::usage(format!("scenario {} is named twice", scenario.name)).into());
         }
@@ -301,6 +310,7 @@ fn under_test(args: &Args, known: &Known, cache: &Cache, say: &dyn Fn(&str)) -> 
     Ok(UnderTest {
         kernel: args.on.clone(),
         series,
+        ready: args.kernel.is_some(),
         variants: args.variant.clone(),
     })
 }
@@ -356,11 +366,14 @@ fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header
 
 fn dry_run(rig: &Rig, plan: &[Trial]) -> Result<Exit> {
     for trial in plan {
-        println!(
-            "# {}: {} time, kernel {}",
-            trial.id, trial.clock, trial.kernel
-        );
-        println!("{}", rig.by_hand(trial)?);
+        let (line, dir) = rig.by_hand(trial)?;
+        terminal::out(&format!(
+            "# {}: {} time, kernel {}; console and events go to {}\n{line}\n",
+            trial.id,
+            trial.clock,
+            trial.kernel,
+            dir.display()
+        ))?;
     }
     Ok(Exit::Done)
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Progress on stderr: a bar with the time left on a terminal, plain lines elsewhere.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, time::Duration};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::core::{
-    boot::{Outcome, TrialResult},
-    plan::Trial,
+use crate::{
+    core::{
+        boot::{Outcome, TrialResult},
+        plan::Trial,
+    },
+    edge::terminal,
 };
 
 /// Progress of a run.
@@ -23,11 +26,13 @@ impl Progress {
         }
         let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template(
-            "{bar:30} {pos}/{len} boots, {elapsed} gone, {eta} left  {msg}",
+            "{bar:30} {pos}/{len} boots, {elapsed} gone{prefix}  {msg}",
         )
         .expect("a constant template");
         bar.set_style(style);
         bar.inc(done as u64);
+        bar.reset_eta();
+        bar.enable_steady_tick(Duration::from_secs(1));
         Self { bar: Some(bar) }
     }
 
@@ -35,7 +40,7 @@ impl Progress {
     pub fn started(&self, trial: &Trial) {
         match &self.bar {
             Some(bar) => bar.set_message(trial.id.clone()),
-            None => eprintln!("boot {}", trial.id),
+            None => terminal::say(&format!("boot {}", trial.id)),
         }
     }
 
@@ -49,10 +54,14 @@ impl Progress {
             (outcome, _) => format!("FAILED {}: {outcome}", trial.id),
         };
         match &self.bar {
-            Some(bar) if result.outcome == Outcome::Completed => bar.inc(1),
             Some(bar) => {
                 bar.inc(1);
-                self.say(&line);
+                // Before the first boot is over nothing is known.
+                let left = HumanDuration(bar.eta());
+                bar.set_prefix(format!(", about {left} left"));
+                if result.outcome != Outcome::Completed {
+                    self.say(&line);
+                }
             }
             None => self.say(&line),
         }
@@ -62,7 +71,7 @@ impl Progress {
     pub fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
-            None => eprintln!("{line}"),
+            None => terminal::say(line),
         }
     }
 }

@@ -127,7 +127,14 @@ fn likeness(wrong: &str, name: &str) -> f64 {
     // `shutdown` for `device_shutdown`: half of a name that has parts.
     let part =
         wrong.len() >= 3 && name.len() >= 3 && (name.contains(wrong) || wrong.contains(name));
+    // `cnt` for `count`: letters left out.
+    let mut letters = name.chars();
+    let short = wrong.len() >= 3 && wrong.chars().all(|c| letters.any(|l| l == c));
     // `q53` for `q35`: a slip in a name too short for the measure above.
     let slip = 3 * strsim::osa_distance(wrong, name) <= wrong.chars().count() + 1;
-    if part || slip { score.max(LIKE) } else { score }
+    if part || short || slip {
+        score.max(LIKE)
+    } else {
+        score
+    }
 }

@@ -10,6 +10,9 @@ use super::{Order, Scenario, Target, Variant, canonical, cmdline};
 /// What a scenario's variants say for the series that the command line names.
 pub const UNDER_TEST: &str = "under-test";
 
+/// What stands for a kernel that was built elsewhere.
+pub const READY: &str = "ready-made";
+
 /// What the command line puts in place of what a scenario says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +21,10 @@ pub struct UnderTest {
     pub kernel: Option<String>,
     /// A series (`--series`), as the edges name it.
     pub series: Option<String>,
+    /// Whether a kernel built elsewhere stands in for all (`--kernel`): bootrig puts no
+    /// series into it, so variants with one are left out.
+    #[serde(default)]
+    pub ready: bool,
     /// Further patched variants (`--variant`).
     pub variants: Vec<Switched>,
 }
@@ -84,6 +91,16 @@ impl Scenario {
                 ));
             }
             None => {}
+        }
+        if under.ready {
+            scenario.variants.retain(|v| v.series.is_none());
+            if scenario.variants.is_empty() {
+                return Err(format!(
+                    "every variant of scenario {} has a series, which bootrig cannot put into the kernel that --kernel names: copy the scenario and leave `series` out",
+                    self.name
+                ));
+            }
+            scenario.kernel = READY.into();
         }
         for switched in &under.variants {
             let Some(series) = &under.series else {
@@ -171,6 +188,7 @@ mod tests {
     fn under(series: Option<&str>, variants: &[&str]) -> UnderTest {
         UnderTest {
             kernel: Some("6.12".into()),
+            ready: false,
             series: series.map(Into::into),
             variants: variants.iter().map(|v| v.parse().unwrap()).collect(),
         }
@@ -215,6 +233,23 @@ mod tests {
         );
         let error = before.put_under_test(&UnderTest::default()).unwrap_err();
         assert!(error.contains("give it with --series"), "{error}");
+    }
+
+    /// A table that calls an unpatched kernel `serial` would be a lie.
+    #[test]
+    fn a_ready_kernel_has_no_series() {
+        let ready = UnderTest {
+            ready: true,
+            ..UnderTest::default()
+        };
+        let tested = scenario(OURS).put_under_test(&ready).unwrap();
+        assert_eq!(shown(&tested), ["stock - Serial "]);
+        assert_eq!(tested.kernel, "ready-made");
+        let only = scenario(
+            "  stock: {series: ours, order: serial}\n  serial: {series: ours, order: serial}\n",
+        );
+        let error = only.put_under_test(&ready).unwrap_err();
+        assert!(error.contains("leave `series` out"), "{error}");
     }
 
     #[test]

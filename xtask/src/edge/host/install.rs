@@ -19,7 +19,10 @@ use super::{
 };
 use crate::{
     core::fault::{Exit, Fault},
-    edge::process::{self, Stopped, interrupted},
+    edge::{
+        process::{self, Stopped, interrupted},
+        terminal,
+    },
 };
 
 /// A slow mirror and a slow disk may take this long.
@@ -139,14 +142,14 @@ fn indented(steps: &[Step]) -> String {
 fn announce(lacking: &[Need], steps: &[Step], rights: Rights) {
     for need in lacking {
         let (name, purpose) = need.what();
-        eprintln!("missing: {name} ({purpose})");
+        terminal::say(&format!("missing: {name} ({purpose})"));
     }
     let with = if rights == Rights::Sudo {
         " (with sudo, as we are not root)"
     } else {
         ""
     };
-    eprintln!("to install{with}:\n{}", indented(steps));
+    terminal::say(&format!("to install{with}:\n{}", indented(steps)));
 }
 
 /// Whether there is somebody to ask.
@@ -158,8 +161,7 @@ fn can_ask() -> bool {
 fn agreed() -> Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let stdin = io::stdin();
-    eprint!("install now? [y/N] ");
-    io::stderr().flush()?;
+    io::stderr().write_all(b"install now? [y/N] ")?;
     // The terminal gives whole lines; until one is there, Ctrl-C must be heard.
     let pause = Timespec {
         tv_sec: 0,
@@ -185,11 +187,11 @@ fn carry_out(steps: &[Step]) -> Result<()> {
         let what = "installing packages";
         match step {
             Step::Run(argv) => {
-                eprintln!("+ {step}");
+                terminal::say(&format!("+ {step}"));
                 run(what, Step::command(argv))?;
             }
             Step::Write { path, text, rights } => {
-                eprintln!("+ writing {path}");
+                terminal::say(&format!("+ writing {path}"));
                 write(what, Path::new(path), text, *rights)?;
             }
         }

@@ -239,7 +239,9 @@ pub fn gdb_args(socket: &Path) -> Result<Vec<String>, Fault> {
 pub fn gdb_hint(vmlinux: &Path, socket: &Path) -> String {
     let vmlinux = shell_quote(&vmlinux.to_string_lossy());
     let target = shell_quote(&format!("target remote {}", socket.display()));
-    format!("gdb {vmlinux} -ex {target} -ex 'hbreak start_kernel' -ex continue")
+    format!(
+        "gdb {vmlinux} -ex {target} -ex 'hbreak start_kernel' -ex continue\n(names of functions only: bootrig's kernels are built without debug information)"
+    )
 }
 
 fn build(

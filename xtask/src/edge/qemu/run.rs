@@ -237,7 +237,11 @@ impl<'a> Life<'a> {
             )));
         }
         if self.phase_start.elapsed() > of_phase {
-            return Some(self.deadline(&format!("waited {} for {awaited}", seconds(of_phase))));
+            return Some(self.deadline(&format!(
+                "waited {} for {awaited}, its share of the timeout of {}",
+                seconds(of_phase),
+                seconds(self.limits.whole)
+            )));
         }
         None
     }
