@@ -5,12 +5,13 @@
 mod support;
 
 use bootrig::core::{
+    blame::Wait,
     boot::{Outcome, TrialResult, interpret},
-    ideal::Bound,
+    ideal::{self, Bound, Means},
     machine::{End, RawBoot},
     oracle::Rule,
     plan::Trial,
-    scenario::{Metric, NodeKind, Order, Scenario},
+    scenario::{Clock, Link, Metric, NodeKind, Order, Scenario, Step},
     units::Nanos,
 };
 use proptest::prelude::*;
@@ -38,6 +39,10 @@ fn rules(result: &TrialResult) -> Vec<Rule> {
     rules.sort();
     rules.dedup();
     rules
+}
+
+fn index(s: &Scenario, name: &str) -> usize {
+    s.devices.iter().position(|d| d.name == name).unwrap()
 }
 
 #[test]
@@ -294,12 +299,13 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
         any::<prop::sample::Index>(),
         0u64..200,
         prop::option::of(0..3u8),
+        prop::option::of(any::<prop::sample::Index>()),
     );
     proptest::collection::vec(node, 1..30).prop_map(|nodes| {
         let mut s = scenario();
         s.devices.clear();
         s.profiles.clear();
-        for (n, (above, ms, lock)) in nodes.into_iter().enumerate() {
+        for (n, (above, ms, lock, supplier)) in nodes.into_iter().enumerate() {
             let parent = above.index(n + 1).checked_sub(1);
             let lock = lock.map(|l| format!("lock{l}"));
             s.profiles.insert(
@@ -312,9 +318,124 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
                 NodeKind::Bridge,
                 Some(&format!("p{n}")),
             ));
+            // Suppliers come earlier, as parents do, so that there is no cycle.
+            if let Some(supplier) = supplier.filter(|_| n > 0) {
+                s.links.push(Link {
+                    consumer: n,
+                    supplier: supplier.index(n),
+                    orders: true,
+                });
+            }
         }
         s
     })
+}
+
+/// The shares of a parallel boot in which device by device begins `late` after it could.
+#[test]
+fn blame_names_where_the_time_goes() {
+    let mut s = scenario();
+    s.links.push(Link {
+        consumer: index(&s, "idle"),
+        supplier: index(&s, "nic.1"),
+        orders: true,
+    });
+    let trial = trials(s, 1).pop().unwrap();
+    assert_eq!(trial.variant().order, Order::Parallel);
+    let of = |name: &str| index(&trial.scenario, name);
+    let at = |begin: u64, locked: u64, end: u64| {
+        (
+            SHUTDOWN + begin * MS,
+            SHUTDOWN + locked * MS,
+            SHUTDOWN + end * MS,
+        )
+    };
+    let call = |name: &str, (begin, locked, end): (u64, u64, u64)| (of(name), begin, locked, end);
+    let calls = [
+        call("slow", at(5, 5, 105)),
+        call("quick", at(0, 0, 50)),
+        call("sw", at(112, 112, 142)),
+        call("nic.0", at(0, 0, 40)),
+        call("nic.1", at(1, 43, 83)),
+        call("idle", at(0, 0, 0)),
+    ];
+    let result = result_of(&trial, &calls);
+    assert!(
+        result.oracle.violations.is_empty(),
+        "{:?}",
+        result.oracle.violations
+    );
+    let times = result.times.unwrap();
+    let shares: Vec<_> = times
+        .shutdown_blame
+        .iter()
+        .map(|s| (s.what, s.time.0 / MS, s.most.clone().unwrap_or_default()))
+        .collect();
+    // The path is slow, then bridge: 130 ms of 142.
+    assert_eq!(times.shutdown_ideal.unwrap().time, Nanos(130 * MS));
+    assert_eq!(
+        shares,
+        [
+            (Wait::Turn, 7, "sw".to_owned()),
+            (Wait::Task, 5, "slow".to_owned()),
+        ]
+    );
+}
+
+/// What an order that links ask for costs when it is broken.
+#[test]
+fn consumers_come_before_their_suppliers() {
+    let mut s = scenario();
+    let (consumer, supplier) = (index(&s, "nic.1"), index(&s, "quick"));
+    s.links.push(Link {
+        consumer,
+        supplier,
+        orders: true,
+    });
+    let trial = trials(s, 1).pop().unwrap();
+    let good = shutdowns(&trial, SHUTDOWN);
+    assert_eq!(rules(&result_of(&trial, &good)), []);
+    let bad: Vec<_> = good
+        .iter()
+        .map(|c| {
+            if c.0 == supplier {
+                (c.0, SHUTDOWN, SHUTDOWN, SHUTDOWN + 50 * MS)
+            } else {
+                *c
+            }
+        })
+        .collect();
+    assert!(rules(&result_of(&trial, &bad)).contains(&Rule::ConsumersFirst));
+}
+
+/// In virtual time computing adds up over all CPUs; spinning only over those there are.
+#[test]
+fn the_ideal_knows_what_needs_a_cpu() {
+    let ideal = |step: fn(Nanos) -> Step, clock, cpus| {
+        let mut s = scenario();
+        for profile in s.profiles.values_mut() {
+            profile.lock = None;
+            profile.shutdown = vec![step(Nanos(100 * MS))];
+        }
+        let (granted, means) = (
+            vec![Nanos(100 * MS); s.devices.len()],
+            Means { clock, cpus },
+        );
+        let parallel = &s.variants[1];
+        ideal::parallel(&s, parallel, means, &granted).time.0 / MS
+    };
+    // Six devices; the longest path has two.
+    for (step, clock, cpus, want) in [
+        (Step::Sleep as fn(Nanos) -> Step, Clock::Virtual, 1, 200),
+        (Step::Busy, Clock::Virtual, 1, 600),
+        (Step::Busy, Clock::Virtual, 2, 300),
+        (Step::Busy, Clock::Virtual, 8, 200),
+        (Step::Compute, Clock::Virtual, 8, 600),
+        (Step::Compute, Clock::Wall, 2, 300),
+        (Step::Compute, Clock::Wall, 8, 200),
+    ] {
+        assert_eq!(ideal(step, clock, cpus), want, "{clock} {cpus}");
+    }
 }
 
 proptest! {
@@ -328,8 +449,14 @@ proptest! {
             prop_assert!(result.oracle.violations.is_empty(), "{:?}", result.oracle.violations);
             let times = result.times.unwrap();
             prop_assert!(times.device_shutdown >= times.shutdown_ideal.as_ref().unwrap().time);
+            let ideal = times.shutdown_ideal.as_ref().unwrap().time;
+            let blamed: Nanos = times.shutdown_blame.iter().map(|s| s.time).sum();
+            // What is blamed explains all that lies beyond the ideal.
+            prop_assert!(ideal + blamed >= times.device_shutdown);
+            prop_assert!(blamed <= times.device_shutdown);
             if trial.variant().order == Order::Serial {
-                prop_assert_eq!(times.device_shutdown, times.shutdown_ideal.as_ref().unwrap().time);
+                prop_assert_eq!(times.device_shutdown, ideal);
+                prop_assert_eq!(blamed, Nanos(0));
             }
         }
     }

@@ -13,7 +13,7 @@ use bootrig::{
         machine::{End, Machine, RawBoot},
         measure::{Ended, Options, Sink, measure},
         plan::{Overrides, Trial, plan},
-        scenario::{Expectation, Metric, Scenario, Target},
+        scenario::{Expectation, Metric, Scenario, Target, Tolerance},
         summary::{self, Summary, summarise},
         units::{Fraction, Nanos},
     },
@@ -98,7 +98,10 @@ fn expecting(of: Target, within: u32) -> Scenario {
     s.expect = vec![Expectation {
         variant: "parallel".into(),
         metric: Metric::DeviceShutdown,
-        within: Fraction(within),
+        tolerance: Tolerance::Within {
+            part: Fraction(within),
+            or: Nanos(0),
+        },
         of,
     }];
     s
@@ -326,7 +329,7 @@ fn a_debug_run_judges_no_time() {
     wrong.expect.push(Expectation {
         variant: wrong.variants[0].name.clone(),
         metric: Metric::DeviceShutdown,
-        within: Fraction(10_000),
+        tolerance: Tolerance::AtMost(Fraction(1_000_000)),
         of: Target::Value(Nanos(1)),
     });
     let overrides = |debug| Overrides {

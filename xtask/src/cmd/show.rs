@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::{
     core::{
         fault::{Exit, Fault},
-        ideal::{self, Bound, Ideal},
-        scenario::{Device, Order, Profile, Scenario, Step, Target, Variant, group},
+        ideal::{self, Bound, Ideal, Means},
+        scenario::{Action, Device, Order, Profile, Scenario, Step, Target, Variant, group},
         units::Nanos,
     },
     edge::{scenarios, terminal},
@@ -71,7 +71,14 @@ fn nominal(s: &Scenario, variant: &Variant) -> Ideal {
             time: delays.iter().copied().sum(),
             bound: Bound::Sum,
         },
-        Order::Parallel => ideal::parallel(s, variant, &delays),
+        Order::Parallel => ideal::parallel(s, variant, means(s), &delays),
+    }
+}
+
+fn means(s: &Scenario) -> Means {
+    Means {
+        clock: s.clock,
+        cpus: s.machine.cpus,
     }
 }
 
@@ -112,6 +119,7 @@ fn text(s: &Scenario) -> String {
     line(&mut out, "measures", &metrics.join(", "));
     line(&mut out, "hash", &s.hash);
     devices(&mut out, s);
+    beside_the_tree(&mut out, s);
     variants(&mut out, s);
     reference(&mut out, s);
     expectations(&mut out, s);
@@ -197,7 +205,44 @@ fn step(step: &Step) -> String {
         Step::Sleep(d) => format!("sleep {}", short(d)),
         Step::Wait(d) => format!("wait {}", short(d)),
         Step::Busy(d) => format!("busy {}", short(d)),
+        Step::Compute(d) => format!("compute {}", short(d)),
         Step::Poll { total, every } => format!("poll {} every {}", short(total), short(every)),
+    }
+}
+
+/// Links, the order of the list, settings, and what happens during the shutdown.
+fn beside_the_tree(out: &mut String, s: &Scenario) {
+    let name = |device: usize| &s.devices[device].name;
+    let mut lines: Vec<String> = s
+        .links
+        .iter()
+        .map(|l| {
+            let only = if l.orders { "" } else { " (sync_state only)" };
+            format!("{} depends on {}{only}", name(l.consumer), name(l.supplier))
+        })
+        .collect();
+    if !s.first.is_empty() {
+        let names: Vec<_> = s.first.iter().map(|d| name(*d).as_str()).collect();
+        lines.push(format!("first in the kernel's order: {}", names.join(", ")));
+    }
+    lines.extend(
+        s.sysctl
+            .iter()
+            .map(|(k, v)| format!("{k} = {v} before the shutdown")),
+    );
+    lines.extend(s.meanwhile.iter().map(|m| {
+        let what = match m.action {
+            Action::Remove(device) => format!("{} is taken away", name(device)),
+            Action::Rescan => "all buses are scanned".into(),
+            Action::Kill => "the task that reboots gets SIGKILL".into(),
+        };
+        format!("{} after reboot(2): {what}", short(m.after))
+    }));
+    if !lines.is_empty() {
+        out.push_str("\nbeside the tree\n");
+    }
+    for line in lines {
+        let _ = writeln!(out, "  {line}");
     }
 }
 
@@ -215,6 +260,7 @@ fn variants(out: &mut String, s: &Scenario) {
             Bound::Path(names) if names.is_empty() => "nothing to wait for".into(),
             Bound::Path(names) => names.join(", then "),
             Bound::Lock(lock) => format!("all under lock {lock}"),
+            Bound::Cpu => "all that keeps CPUs busy".into(),
         };
         let series = v.series.as_deref().unwrap_or("unpatched");
         let _ = write!(
@@ -256,10 +302,10 @@ fn expectations(out: &mut String, s: &Scenario) {
         };
         let _ = writeln!(
             out,
-            "  {} of {} within {} of {of}",
+            "  {} of {} {} {of}",
             e.metric.name(),
             e.variant,
-            e.within
+            e.tolerance
         );
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what a machine left behind to what a boot means: outcome and times.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    console,
-    event::{self, BootLog, Mark, Stamp},
+    blame, console,
+    event::{self, BootLog, Callback, Mark, Stamp},
     fault::Exit,
-    ideal::{self, Ideal},
+    ideal::{self, Ideal, Means},
     machine::{End, RawBoot},
     oracle,
     plan::Trial,
@@ -88,6 +88,12 @@ pub struct Times {
     pub device_shutdown: Nanos,
     /// Its ideal; `None` where a device's shutdown never returned.
     pub shutdown_ideal: Option<Ideal>,
+    /// What fills it beyond its devices' delays, largest first.
+    #[serde(default)]
+    pub shutdown_blame: Vec<blame::Share>,
+    /// How many tasks ran its callbacks.
+    #[serde(default)]
+    pub tasks: u64,
     /// The reboot, where it is measured.
     pub reboot: Option<RebootSplit>,
 }
@@ -227,12 +233,24 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
             event.device
         ));
     }
+    let means = Means {
+        clock: trial.clock,
+        cpus: first.cpus,
+    };
+    let shutdown_ideal = ideal::shutdown(&trial.scenario, trial.variant(), means, first);
+    let shutdowns = first.callbacks.iter();
+    let shutdowns = shutdowns.filter(|e| e.callback == Callback::Shutdown);
+    let tasks: BTreeSet<_> = shutdowns.map(|e| e.pid).collect();
     Ok(Times {
         boot: first.hello.mono,
         probe,
         probe_ideal: probe.and_then(|_| ideal::probe(&trial.scenario, first)),
         device_shutdown: end.mono - begin.mono,
-        shutdown_ideal: ideal::shutdown(&trial.scenario, trial.variant(), first),
+        shutdown_blame: shutdown_ideal.as_ref().map_or(vec![], |ideal| {
+            blame::shutdown(&trial.scenario, trial.variant(), ideal, first)
+        }),
+        shutdown_ideal,
+        tasks: tasks.len() as u64,
         reboot: match boots.get(1) {
             Some(second) => Some(reboot(
                 [leave, enter, begin, end, dump_end],

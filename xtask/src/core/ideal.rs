@@ -3,7 +3,9 @@
 //!
 //! The delays are calibrated, not modelled: a callback's *granted* delay is what it took
 //! in this very boot once it held its lock, so timer rounding (an msleep's extra jiffy,
-//! the timer wheel) is in the ideal, and waiting for anything else is not.
+//! the timer wheel) is in the ideal, and waiting for anything else is not. Only where a
+//! device needs the CPU, for which others may have kept it waiting, no more counts than its
+//! profile asks for.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     event::{BootLog, Callback},
-    scenario::{Order, Scenario, Variant},
+    scenario::{Clock, Order, Scenario, Step, Variant},
     units::Nanos,
 };
 
@@ -34,27 +36,43 @@ pub enum Bound {
     Path(Vec<String>),
     /// All devices that share this lock.
     Lock(String),
+    /// What keeps the CPUs busy.
+    Cpu,
+}
+
+/// What a boot had to do its work with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Means {
+    /// In virtual time all CPUs share one core: computing adds up, waiting does not.
+    pub clock: Clock,
+    /// The guest's CPUs.
+    pub cpus: u32,
 }
 
 /// The ideal of device_shutdown for one boot; `None` where a callback never returned.
-pub fn shutdown(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Option<Ideal> {
+pub fn shutdown(
+    scenario: &Scenario,
+    variant: &Variant,
+    means: Means,
+    log: &BootLog,
+) -> Option<Ideal> {
     let granted = granted(scenario, log, Callback::Shutdown)?;
     Some(match variant.order {
-        Order::Serial => Ideal {
-            time: granted.iter().copied().sum(),
-            bound: Bound::Sum,
-        },
-        Order::Parallel => parallel(scenario, variant, &granted),
+        Order::Serial => sum(&granted),
+        Order::Parallel => parallel(scenario, variant, means, &granted),
     })
 }
 
 /// The ideal of a synchronous probe of all devices: the sum.
 pub fn probe(scenario: &Scenario, log: &BootLog) -> Option<Ideal> {
-    let granted = granted(scenario, log, Callback::Probe)?;
-    Some(Ideal {
+    Some(sum(&granted(scenario, log, Callback::Probe)?))
+}
+
+fn sum(granted: &[Nanos]) -> Ideal {
+    Ideal {
         time: granted.iter().copied().sum(),
         bound: Bound::Sum,
-    })
+    }
 }
 
 fn granted(scenario: &Scenario, log: &BootLog, callback: Callback) -> Option<Vec<Nanos>> {
@@ -66,9 +84,27 @@ fn granted(scenario: &Scenario, log: &BootLog, callback: Callback) -> Option<Vec
     Some(granted)
 }
 
+/// What of `granted` a device's shutdown needs, had it all CPUs for itself.
+pub fn needed(scenario: &Scenario, variant: &Variant, device: usize, granted: Nanos) -> Nanos {
+    let Some(profile) = scenario.profile(variant, device) else {
+        return granted;
+    };
+    let on_cpu = |s: &Step| matches!(s, Step::Busy(_) | Step::Compute(_));
+    if profile.shutdown.iter().any(on_cpu) {
+        granted.min(profile.shutdown.iter().map(|s| s.nominal()).sum())
+    } else {
+        granted
+    }
+}
+
 /// The bound of a parallel shutdown in which device `i` takes `granted[i]`.
-pub fn parallel(scenario: &Scenario, variant: &Variant, granted: &[Nanos]) -> Ideal {
-    let (path_time, path) = longest_path(scenario, granted);
+pub fn parallel(scenario: &Scenario, variant: &Variant, means: Means, granted: &[Nanos]) -> Ideal {
+    let needed: Vec<_> = granted
+        .iter()
+        .enumerate()
+        .map(|(device, time)| needed(scenario, variant, device, *time))
+        .collect();
+    let (path_time, path) = longest_path(scenario, &needed);
     let names = path
         .iter()
         .map(|d| scenario.devices[*d].name.clone())
@@ -77,46 +113,73 @@ pub fn parallel(scenario: &Scenario, variant: &Variant, granted: &[Nanos]) -> Id
         time: path_time,
         bound: Bound::Path(names),
     };
+    let mut at_least = |time: Nanos, bound: Bound| {
+        if time > ideal.time {
+            ideal = Ideal { time, bound };
+        }
+    };
     let mut locks: BTreeMap<&str, Nanos> = BTreeMap::new();
-    for (device, time) in granted.iter().enumerate() {
-        if let Some(lock) = scenario
-            .profile(variant, device)
-            .and_then(|p| p.lock.as_deref())
-        {
+    let (mut busy, mut compute) = (Nanos(0), Nanos(0));
+    for (device, time) in needed.iter().enumerate() {
+        let Some(profile) = scenario.profile(variant, device) else {
+            continue;
+        };
+        if let Some(lock) = profile.lock.as_deref() {
             let sum = locks.entry(lock).or_default();
             *sum = *sum + *time;
         }
+        // A device that was taken away before its turn needed nothing.
+        for step in profile.shutdown.iter().filter(|_| *time > Nanos(0)) {
+            match step {
+                Step::Busy(d) => busy = busy + *d,
+                Step::Compute(d) => compute = compute + *d,
+                Step::Sleep(_) | Step::Wait(_) | Step::Poll { .. } => {}
+            }
+        }
     }
     for (lock, sum) in locks {
-        if sum > ideal.time {
-            ideal = Ideal {
-                time: sum,
-                bound: Bound::Lock(lock.to_owned()),
-            };
-        }
+        at_least(sum, Bound::Lock(lock.to_owned()));
+    }
+    at_least(
+        Nanos((busy + compute).0 / u64::from(means.cpus.max(1))),
+        Bound::Cpu,
+    );
+    if means.clock == Clock::Virtual {
+        at_least(compute, Bound::Cpu);
     }
     ideal
 }
 
-/// The path from a leaf up to a root whose granted delays add up highest.
-fn longest_path(scenario: &Scenario, granted: &[Nanos]) -> (Nanos, Vec<usize>) {
+/// The path of devices that wait for one another, first to last, whose delays add up
+/// highest. Tree and ordering links have no cycle.
+fn longest_path(scenario: &Scenario, needed: &[Nanos]) -> (Nanos, Vec<usize>) {
     let count = scenario.devices.len();
-    let (mut below, mut through) = (vec![Nanos(0); count], vec![None; count]);
+    let after: Vec<Vec<usize>> = (0..count).map(|d| scenario.wait_for(d).collect()).collect();
+    let mut missing = vec![0usize; count];
+    for later in after.iter().flatten() {
+        missing[*later] += 1;
+    }
+    let mut ready: Vec<usize> = (0..count).filter(|d| missing[*d] == 0).collect();
+    // Of each device: how long those take that it waits for, and the last of them.
+    let (mut before, mut through) = (vec![Nanos(0); count], vec![None; count]);
     let mut best = (Nanos(0), None);
-    // Parents come before their children in the tree, so walking back meets children first.
-    for device in (0..count).rev() {
-        let done = below[device] + granted[device];
+    while let Some(device) = ready.pop() {
+        let done = before[device] + needed[device];
         if done > best.0 || best.1.is_none() {
             best = (done, Some(device));
         }
-        if let Some(parent) = scenario.devices[device].parent
-            && (done > below[parent] || through[parent].is_none())
-        {
-            (below[parent], through[parent]) = (done, Some(device));
+        for &later in &after[device] {
+            if done > before[later] || through[later].is_none() {
+                (before[later], through[later]) = (done, Some(device));
+            }
+            missing[later] -= 1;
+            if missing[later] == 0 {
+                ready.push(later);
+            }
         }
     }
     let mut path: Vec<usize> = std::iter::successors(best.1, |d| through[*d])
-        .filter(|d| granted[*d] > Nanos(0))
+        .filter(|d| needed[*d] > Nanos(0))
         .collect();
     path.reverse();
     (best.0, path)

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
     plan::Trial,
-    scenario::{Profile, Restart, Step},
+    scenario::{Action, Profile, Restart, Step},
 };
 
 /// The kernel side's own records besides callbacks: marks, configuration.
@@ -33,7 +33,25 @@ pub fn files(trial: &Trial, paths: &[String], finish: Finish) -> BTreeMap<String
         (Finish::Restart, Restart::Reset) => "reboot",
         (Finish::Restart, Restart::Kexec) => "kexec",
     };
-    let plan = format!("bootrig-plan 1\nload marks\nload dummy_pci\nflush\n{end}\n");
+    let scenario = &trial.scenario;
+    let mut plan = String::from("bootrig-plan 1\nload marks\nload dummy_pci\nflush\n");
+    // A console is for looking around in: nothing happens behind the user's back.
+    if finish == Finish::Restart {
+        for meanwhile in &scenario.meanwhile {
+            let after = meanwhile.after.0;
+            let _ = match meanwhile.action {
+                Action::Remove(device) => {
+                    writeln!(plan, "meanwhile {after} remove {}", paths[device])
+                }
+                Action::Rescan => writeln!(plan, "meanwhile {after} rescan"),
+                Action::Kill => writeln!(plan, "meanwhile {after} kill"),
+            };
+        }
+        for (name, value) in &scenario.sysctl {
+            let _ = writeln!(plan, "set {name} {value}");
+        }
+    }
+    let _ = writeln!(plan, "{end}");
     // Probe, shutdown and remove of each device.
     let records = 3 * trial.scenario.devices.len() + OTHER_RECORDS;
     BTreeMap::from([
@@ -70,6 +88,13 @@ fn device_table(trial: &Trial, paths: &[String]) -> String {
         });
         let _ = writeln!(devices, "dev={index}:{path}:{number}");
     }
+    for link in &scenario.links {
+        let kind = if link.orders { 'o' } else { 's' };
+        let _ = writeln!(devices, "link={}:{}:{kind}", link.consumer, link.supplier);
+    }
+    for device in &scenario.first {
+        let _ = writeln!(devices, "first={device}");
+    }
     profiles + &devices
 }
 
@@ -96,6 +121,7 @@ fn steps(steps: &[Step]) -> String {
         Step::Wait(d) => format!("w{}", d.0),
         Step::Poll { total, every } => format!("p{}/{}", total.0, every.0),
         Step::Busy(d) => format!("b{}", d.0),
+        Step::Compute(d) => format!("c{}", d.0),
     });
     words.collect::<Vec<_>>().join("+")
 }

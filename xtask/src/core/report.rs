@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use super::{
     ideal::Bound,
     scenario::{Metric, Scenario, group},
-    summary::{MetricSummary, ScenarioSummary, Summary, VariantSummary},
+    summary::{MetricSummary, ScenarioSummary, Summary, TASKS, VariantSummary},
     units::Nanos,
 };
 
@@ -69,6 +69,7 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
             device_table(scenario, part)
         );
     }
+    blame(out, part);
     failures(out, part);
     if !part.expectations.is_empty() {
         let _ = writeln!(out, "### expectations\n\n{}\n", expectation_table(part));
@@ -135,6 +136,8 @@ fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> 
             .into_iter()
             .flatten(),
     );
+    let tasks = metric == Metric::DeviceShutdown;
+    header.extend(tasks.then_some("tasks"));
     let rows = part.variants.iter().map(|variant| {
         let measured = value(variant);
         let mut row = vec![variant.name.clone()];
@@ -144,6 +147,9 @@ fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> 
         row.push(or_dash(measured.as_ref().map(|m| Nanos(m.median))));
         if ideal {
             row.extend(ideal_cells(measured.as_ref()));
+        }
+        if tasks {
+            row.push(or_dash(variant.metrics.get(TASKS).map(|t| t.median)));
         }
         row
     });
@@ -155,6 +161,7 @@ fn ideal_cells(measured: Option<&MetricSummary>) -> [String; 3] {
         Bound::Sum => "sum of all".to_owned(),
         Bound::Path(devices) => devices.join(" > "),
         Bound::Lock(lock) => format!("lock {lock}"),
+        Bound::Cpu => "CPU".to_owned(),
     });
     [
         or_dash(measured.and_then(|m| m.ideal).map(Nanos)),
@@ -237,6 +244,43 @@ fn slowest(variant: &VariantSummary, name: &str) -> Option<u64> {
         .filter(|(d, _)| group(d) == name)
         .map(|(_, s)| s.median)
         .max()
+}
+
+/// Less than this of the window, and less than this time, is not worth a line.
+const WORTH_A_LINE: (f64, u64) = (0.001, 100_000);
+
+/// Where the time beyond the ideal goes.
+fn blame(out: &mut String, part: &ScenarioSummary) {
+    let mut rows = Vec::new();
+    for variant in &part.variants {
+        let window = variant.metrics.get(Metric::DeviceShutdown.name());
+        let window = window.map_or(0, |m| m.median);
+        for share in &variant.blame {
+            let of_window = share.time.0 as f64 / window.max(1) as f64;
+            if of_window < WORTH_A_LINE.0 && share.time.0 < WORTH_A_LINE.1 {
+                continue;
+            }
+            rows.push(vec![
+                variant.name.clone(),
+                share.what.text().to_owned(),
+                share.time.to_string(),
+                format!("{:.1} %", of_window * 100.0),
+                share.times.to_string(),
+                or_dash(share.most.as_ref()),
+            ]);
+        }
+    }
+    if !rows.is_empty() {
+        let header = [
+            "variant",
+            "where device_shutdown goes beyond its devices",
+            "time",
+            "of it",
+            "times",
+            "most of it",
+        ];
+        let _ = writeln!(out, "### beyond the ideal\n\n{}\n", table(&header, rows));
+    }
 }
 
 fn failures(out: &mut String, part: &ScenarioSummary) {

@@ -7,17 +7,21 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    blame::Share,
     boot::{Outcome, TrialResult},
     fault::Exit,
     ideal::Bound,
     plan::Trial,
-    scenario::{Clock, Expectation, Metric, Scenario, Target, Variant},
+    scenario::{Clock, Expectation, Metric, Scenario, Target, Tolerance, Variant},
     stats,
     units::Nanos,
 };
 
 /// Version of the document; raised when a field changes its meaning.
 pub const SCHEMA: u32 = 1;
+
+/// How many tasks ran shutdown callbacks.
+pub const TASKS: &str = "tasks";
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +68,10 @@ pub struct VariantSummary {
     pub outcome: Option<Outcome>,
     /// By metric name; parts and devices as `reboot/firmware`, `device_shutdown/ixgbe.2`.
     pub metrics: BTreeMap<String, MetricSummary>,
+    /// What fills device_shutdown beyond its devices' delays, largest first, in the first
+    /// completed repeat.
+    #[serde(default)]
+    pub blame: Vec<Share>,
     /// The oracle over all repeats.
     pub oracle: OracleSummary,
 }
@@ -113,6 +121,17 @@ pub enum Unit {
     Bytes,
 }
 
+impl Unit {
+    /// As samples.csv and summary.json write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ns => "ns",
+            Self::Count => "count",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
 /// The oracle's findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OracleSummary {
@@ -140,8 +159,10 @@ pub struct Judged {
 pub struct Sample {
     /// Metric, part or device: see [`VariantSummary::metrics`].
     pub metric: String,
-    /// In nanoseconds.
-    pub value: Nanos,
+    /// Of `value`.
+    pub unit: Unit,
+    /// How much.
+    pub value: u64,
 }
 
 /// All samples of a completed trial, in a fixed order: metrics asked for, parts of the
@@ -151,7 +172,13 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
         return vec![];
     };
     let mut samples = Vec::new();
-    let mut push = |metric: String, value| samples.push(Sample { metric, value });
+    let mut push = |metric: String, value: Nanos| {
+        samples.push(Sample {
+            metric,
+            unit: Unit::Ns,
+            value: value.0,
+        });
+    };
     for metric in &scenario.metrics {
         if let Some((value, _)) = result.metric(*metric) {
             push(metric.name().into(), value);
@@ -188,6 +215,13 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
                 );
             }
         }
+    }
+    if scenario.metrics.contains(&Metric::DeviceShutdown) {
+        samples.push(Sample {
+            metric: TASKS.into(),
+            unit: Unit::Count,
+            value: times.tasks,
+        });
     }
     samples
 }
@@ -288,9 +322,9 @@ fn variant_summary(
         for sample in samples(scenario, result) {
             metrics
                 .entry(sample.metric)
-                .or_insert_with(|| MetricSummary::empty(Unit::Ns))
+                .or_insert_with(|| MetricSummary::empty(sample.unit))
                 .samples
-                .push(sample.value.0);
+                .push(sample.value);
         }
     }
     for (name, metric) in &mut metrics {
@@ -311,6 +345,10 @@ fn variant_summary(
         clock,
         outcome,
         metrics,
+        blame: found
+            .iter()
+            .find_map(|r| r.times.as_ref())
+            .map_or(vec![], |t| t.shutdown_blame.clone()),
         oracle,
     }
 }
@@ -364,10 +402,16 @@ fn judge(expectation: &Expectation, variants: &[VariantSummary]) -> Judged {
     let (got, ok) = match (own, target) {
         (Some(own), Some(target)) if target > 0 => {
             let off = own.median as f64 / target as f64 - 1.0;
-            let limit = target as f64 * expectation.within.factor();
+            let good = match expectation.tolerance {
+                Tolerance::Within { part, or } => {
+                    let limit = (target as f64 * part.factor()).max(or.0 as f64);
+                    own.median.abs_diff(target) as f64 <= limit
+                }
+                Tolerance::AtMost(part) => own.median as f64 <= target as f64 * part.factor(),
+            };
             (
                 format!("{} ({:+.2} %)", Nanos(own.median), off * 100.0),
-                Some(own.median.abs_diff(target) as f64 <= limit),
+                Some(good),
             )
         }
         (None, _) => (
@@ -378,7 +422,7 @@ fn judge(expectation: &Expectation, variants: &[VariantSummary]) -> Judged {
     };
     Judged {
         what: format!("{}.{metric}", expectation.variant),
-        want: format!("within {} of {label}", expectation.within),
+        want: format!("{} {label}", expectation.tolerance),
         got,
         ok,
     }

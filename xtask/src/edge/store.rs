@@ -265,7 +265,7 @@ impl Run {
         );
         let rows = summary::samples(&trial.scenario, result)
             .into_iter()
-            .map(|s| format!("{prefix},{},ns,{}\n", s.metric, s.value.0));
+            .map(|s| format!("{prefix},{},{},{}\n", s.metric, s.unit.name(), s.value));
         self.rows.insert(trial.index, rows.collect());
         while let Some(rows) = self.rows.remove(&self.next) {
             self.append(&rows)?;

@@ -51,6 +51,7 @@ pub fn variant(name: &str, order: Order) -> Variant {
         cmdline: vec![],
         order,
         restart: Restart::Reset,
+        max_tasks: None,
         swap: BTreeMap::new(),
     }
 }
@@ -84,6 +85,10 @@ pub fn scenario() -> Scenario {
             device("idle", None, NodeKind::Endpoint, Some("idle")),
         ],
         profiles: profiles.into_iter().map(|p| (p.name.clone(), p)).collect(),
+        links: vec![],
+        first: vec![],
+        meanwhile: vec![],
+        sysctl: vec![],
         variants: vec![
             variant("serial", Order::Serial),
             variant("parallel", Order::Parallel),
@@ -134,7 +139,7 @@ pub fn shutdowns(trial: &Trial, start: u64) -> Vec<Call> {
         };
         let children = calls
             .iter()
-            .filter(|c| scenario.devices[c.0].parent == Some(d))
+            .filter(|c| scenario.wait_for(c.0).any(|later| later == d))
             .map(|c| c.3)
             .max();
         let begin = match variant.order {

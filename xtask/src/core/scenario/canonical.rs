@@ -2,7 +2,7 @@
 //! A scenario's one canonical form: its hash, and a self-contained file.
 
 use super::{
-    Expectation, NodeKind, Profile, Scenario, Step, Target,
+    Expectation, NodeKind, Profile, Scenario, Step, Target, Tolerance,
     raw::{self, Duration, Name, Named, Of, PciId, Prose, Share, Size},
 };
 
@@ -47,6 +47,10 @@ fn raw(s: &Scenario) -> raw::Scenario {
             memory: Size(s.machine.memory.to_string()),
         },
         devices: s.devices.iter().map(|d| device(s, d)).collect(),
+        links: s.links.iter().map(|l| link(s, l)).collect(),
+        first: s.first.iter().map(|d| device_name(s, *d)).collect(),
+        meanwhile: s.meanwhile.iter().map(|m| meanwhile(s, m)).collect(),
+        sysctl: Named(s.sysctl.clone()),
         profiles: Named(
             s.profiles
                 .iter()
@@ -67,6 +71,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
                         cmdline: v.cmdline.clone(),
                         order: v.order,
                         restart: Some(v.restart),
+                        max_tasks: v.max_tasks,
                         swap: Named(swap),
                     };
                     (v.name.clone(), variant)
@@ -79,6 +84,31 @@ fn raw(s: &Scenario) -> raw::Scenario {
     }
 }
 
+fn device_name(s: &Scenario, device: usize) -> Name {
+    Name(s.devices[device].name.clone())
+}
+
+fn link(s: &Scenario, link: &super::Link) -> raw::Link {
+    raw::Link {
+        consumer: device_name(s, link.consumer),
+        supplier: device_name(s, link.supplier),
+        sync_state_only: (!link.orders).then_some(true),
+    }
+}
+
+fn meanwhile(s: &Scenario, meanwhile: &super::Meanwhile) -> raw::Action {
+    let is = |action| (meanwhile.action == action).then_some(true);
+    raw::Action {
+        after: Duration(meanwhile.after.exact()),
+        remove: match meanwhile.action {
+            super::Action::Remove(d) => Some(device_name(s, d)),
+            _ => None,
+        },
+        rescan: is(super::Action::Rescan),
+        kill: is(super::Action::Kill),
+    }
+}
+
 fn device(s: &Scenario, d: &super::Device) -> raw::Device {
     raw::Device {
         name: Name(d.name.clone()),
@@ -88,6 +118,7 @@ fn device(s: &Scenario, d: &super::Device) -> raw::Device {
             NodeKind::RootPort => raw::DeviceKind::RootPort,
         }),
         profile: d.profile.clone().map(Name),
+        draw: None,
         count: None,
         parent: d.parent.map(|p| Name(s.devices[p].name.clone())),
         devices: Vec::new(),
@@ -121,6 +152,10 @@ fn step(step: &Step) -> raw::Step {
         },
         Step::Busy(d) => raw::Step {
             busy: time(d),
+            ..none
+        },
+        Step::Compute(d) => raw::Step {
+            compute: time(d),
             ..none
         },
         Step::Poll { total, every } => raw::Step {
@@ -159,7 +194,18 @@ fn expectation(e: &Expectation) -> raw::Expectation {
     raw::Expectation {
         variant: Name(e.variant.clone()),
         metric: e.metric,
-        within: Share(e.within.to_string()),
+        within: match e.tolerance {
+            Tolerance::Within { part, .. } => Some(Share(part.to_string())),
+            Tolerance::AtMost(_) => None,
+        },
+        or: match e.tolerance {
+            Tolerance::Within { or, .. } if or.0 > 0 => Some(Duration(or.exact())),
+            _ => None,
+        },
+        at_most: match e.tolerance {
+            Tolerance::AtMost(part) => Some(Share(part.to_string())),
+            Tolerance::Within { .. } => None,
+        },
         of: Of(match &e.of {
             Target::Value(d) => d.exact(),
             Target::Ideal => "ideal".into(),

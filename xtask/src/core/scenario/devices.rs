@@ -34,7 +34,7 @@ impl NodeKind {
 struct Draft<'r> {
     name: String,
     kind: NodeKind,
-    profile: Option<&'r str>,
+    profile: Option<String>,
     above: Above<'r>,
     position: Position,
     /// Of what names the parent.
@@ -90,7 +90,7 @@ pub(super) fn read(
             name: drafts[old].name.clone(),
             parent: parents[old].map(|p| place[p]),
             kind: drafts[old].kind,
-            profile: drafts[old].profile.map(String::from),
+            profile: drafts[old].profile.clone(),
         })
         .collect()
 }
@@ -129,7 +129,11 @@ fn expand<'r>(
                     format!("{}.{copy}", device.name.0)
                 },
                 kind,
-                profile: device.profile.as_ref().map(|p| p.0.as_str()),
+                profile: match (&device.profile, device.draw) {
+                    (Some(profile), _) => Some(profile.0.clone()),
+                    (None, Some(seed)) => Some(drawn(seed, copy, profiles)),
+                    (None, None) => None,
+                },
                 above: match (&device.parent, above.get(copy / each.max(1))) {
                     (_, Some(&draft)) => Above::Draft(draft),
                     (Some(parent), None) => Above::Name(&parent.0),
@@ -152,6 +156,21 @@ fn expand<'r>(
             );
         }
     }
+}
+
+/// The profile that copy number `copy` draws: of those of profiles.yaml, in their order, by
+/// SplitMix64 (Steele, Lea and Flood 2014) of seed and number.
+fn drawn(seed: u32, copy: usize, profiles: &Profiles) -> String {
+    let mut z = ((u64::from(seed) << 32) | copy as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    let at = z % profiles.len().max(1) as u64;
+    profiles
+        .keys()
+        .nth(at as usize)
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// What can be said of one entry by itself.
@@ -183,9 +202,13 @@ fn check(
                 format!("unknown profile `{}` in {at}{hint}", profile.0)
             });
         }
-        None if kind == NodeKind::Endpoint => sink.add_with(at.position(), || {
-            format!("`profile` is missing in {at}: only a bridge or root port can do without")
+        Some(_) if device.draw.is_some() => sink.add_with(at.position(), || {
+            format!("{at} has both `profile` and `draw`")
         }),
+        None if kind == NodeKind::Endpoint && device.draw.is_none() => sink
+            .add_with(at.position(), || {
+                format!("`profile` is missing in {at}: only a bridge or root port can do without")
+            }),
         _ => {}
     }
     if kind == NodeKind::Endpoint && !device.devices.is_empty() {

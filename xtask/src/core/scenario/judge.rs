@@ -5,13 +5,13 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::{
-    Expectation, Metric, Reference, Target,
+    Expectation, Metric, Reference, Target, Tolerance,
     diagnose::{Sink, hint},
     raw,
     tree::At,
     validate::{duration, prose, quantity},
 };
-use crate::core::units::Fraction;
+use crate::core::units::{Fraction, Nanos};
 
 pub(super) fn metrics(raw: &[Metric], at: &At<'_>, sink: &mut Sink) -> Vec<Metric> {
     if raw.is_empty() {
@@ -39,6 +39,32 @@ pub(super) fn repeated(expect: &[Expectation], at: &At<'_>, sink: &mut Sink) {
             sink.add_with(at.position(), || {
                 format!("{at} says of the same values what an earlier one says")
             });
+        }
+    }
+}
+
+fn tolerance(raw: &raw::Expectation, at: &At<'_>, sink: &mut Sink) -> Option<Tolerance> {
+    match (&raw.within, &raw.at_most, &raw.or) {
+        (Some(within), None, or) => {
+            let or = or.as_ref().map(|or| duration(or, &at.key("or"), sink));
+            let at = at.key("within");
+            let part: Fraction = quantity(&within.0, &at, sink)?;
+            if part > Fraction(1_000_000) {
+                sink.add_with(at.position(), || {
+                    format!("{at}: more than 100 % holds of everything")
+                });
+            }
+            let or = or.unwrap_or(Some(Nanos(0)))?;
+            Some(Tolerance::Within { part, or })
+        }
+        (None, Some(part), None) => {
+            quantity(&part.0, &at.key("at_most"), sink).map(Tolerance::AtMost)
+        }
+        _ => {
+            sink.add_with(at.position(), || {
+                format!("{at} must have exactly one of within (with or without `or`) and at_most")
+            });
+            None
         }
     }
 }
@@ -138,18 +164,12 @@ impl Context<'_> {
     ) -> Option<Expectation> {
         self.variant(&raw.variant.0, &at.key("variant"), sink);
         self.metric(raw.metric, &at.key("metric"), sink);
-        let within: Option<Fraction> = quantity(&raw.within.0, &at.key("within"), sink);
-        if within.is_some_and(|w| w > Fraction(1_000_000)) {
-            let at = at.key("within");
-            sink.add_with(at.position(), || {
-                format!("{at}: more than 100 % holds of everything")
-            });
-        }
+        let tolerance = tolerance(raw, at, sink);
         let of = self.target(raw, &at.key("of"), sink);
         Some(Expectation {
             variant: raw.variant.0.clone(),
             metric: raw.metric,
-            within: within?,
+            tolerance: tolerance?,
             of: of?,
         })
     }

@@ -9,6 +9,7 @@ mod cmdline;
 mod devices;
 mod diagnose;
 mod judge;
+mod meanwhile;
 mod parse;
 mod profiles;
 mod raw;
@@ -111,15 +112,18 @@ pub enum Step {
         /// The pause between two looks.
         every: Nanos,
     },
-    /// Spins on the clock (`udelay()`), burning CPU.
+    /// Spins on the clock (`udelay()`) and lets nobody else have its CPU.
     Busy(Nanos),
+    /// Computes for so long on a CPU of its own: in virtual time, where all CPUs share one
+    /// core, this adds up.
+    Compute(Nanos),
 }
 
 impl Step {
     /// The time that the device asks for; what the kernel grants is never less.
     pub fn nominal(self) -> Nanos {
         match self {
-            Self::Sleep(d) | Self::Wait(d) | Self::Busy(d) => d,
+            Self::Sleep(d) | Self::Wait(d) | Self::Busy(d) | Self::Compute(d) => d,
             Self::Poll { total, .. } => total,
         }
     }
@@ -194,6 +198,38 @@ pub struct Device {
     pub profile: Option<String>,
 }
 
+/// A device link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// Index of the device that depends on the other.
+    pub consumer: usize,
+    /// Index of the one that it depends on.
+    pub supplier: usize,
+    /// Whether it orders shutdown; else it only serves sync_state().
+    pub orders: bool,
+}
+
+/// Something that happens while the machine shuts down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Meanwhile {
+    /// When, from reboot(2) on.
+    pub after: Nanos,
+    /// What.
+    pub action: Action,
+}
+
+/// What can happen while the machine shuts down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// The device of this index is taken away, with all below it.
+    Remove(usize),
+    /// All buses are scanned.
+    Rescan,
+    /// The task that called reboot(2) gets SIGKILL.
+    Kill,
+}
+
 /// Whether a variant is to shut devices down one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -228,6 +264,8 @@ pub struct Variant {
     pub order: Order,
     /// How it restarts.
     pub restart: Restart,
+    /// The most tasks that may run its shutdown callbacks.
+    pub max_tasks: Option<u32>,
     /// Profiles replaced in this variant: key as written in the tree -> key used instead.
     pub swap: BTreeMap<String, String>,
 }
@@ -256,15 +294,40 @@ pub enum Target {
     Variant(String),
 }
 
-/// `variant.metric` is to lie within a fraction of a target, on either side.
+/// How a value may lie to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tolerance {
+    /// Not further away on either side than the larger of the two.
+    Within {
+        /// A part of the target.
+        part: Fraction,
+        /// A time.
+        or: Nanos,
+    },
+    /// No more than this part of it.
+    AtMost(Fraction),
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Within { part, or: Nanos(0) } => write!(f, "within {part} of"),
+            Self::Within { part, or } => write!(f, "within {part} or {or} of"),
+            Self::AtMost(part) => write!(f, "at most {part} of"),
+        }
+    }
+}
+
+/// What `variant.metric` is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Expectation {
     /// Whose value.
     pub variant: String,
     /// Which value: the median over repeats.
     pub metric: Metric,
-    /// The tolerance on either side.
-    pub within: Fraction,
+    /// How near to the target.
+    pub tolerance: Tolerance,
     /// What it is compared with.
     pub of: Target,
 }
@@ -285,6 +348,15 @@ pub struct Scenario {
     pub machine: MachineSpec,
     /// The tree; parents before children.
     pub devices: Vec<Device>,
+    /// Device links.
+    pub links: Vec<Link>,
+    /// Devices that the kernel's list is made to end in: the first is shut down first where
+    /// that order counts.
+    pub first: Vec<usize>,
+    /// What happens during the shutdown, in the order of time.
+    pub meanwhile: Vec<Meanwhile>,
+    /// Settings below /proc/sys, by name.
+    pub sysctl: Vec<(String, String)>,
     /// The profiles that `devices` and `swap` name.
     pub profiles: BTreeMap<String, Profile>,
     /// At least one, in the file's order, names unique.
@@ -308,6 +380,22 @@ impl Scenario {
     /// kexec does without.
     pub fn boots_again(&self, variant: &Variant) -> bool {
         self.metrics.contains(&Metric::Reboot) || variant.restart == Restart::Kexec
+    }
+    /// The devices that come after `device` in a shutdown: its parent, and what it consumes.
+    pub fn wait_for(&self, device: usize) -> impl Iterator<Item = usize> {
+        let links = self
+            .links
+            .iter()
+            .filter(move |l| l.orders && l.consumer == device);
+        self.devices[device]
+            .parent
+            .into_iter()
+            .chain(links.map(|l| l.supplier))
+    }
+    /// Whether `device`, or something above it, is taken away during the shutdown.
+    pub fn is_removed(&self, device: usize) -> bool {
+        let mut above = std::iter::successors(Some(device), |d| self.devices[*d].parent);
+        above.any(|d| self.meanwhile.iter().any(|m| m.action == Action::Remove(d)))
     }
     /// The profile of device `index` in `variant`, after the variant's swaps.
     pub fn profile(&self, variant: &Variant, index: usize) -> Option<&Profile> {

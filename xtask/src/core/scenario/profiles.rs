@@ -136,9 +136,13 @@ fn step(raw: &raw::Step, at: &At<'_>, sink: &mut Sink) -> Option<Step> {
         poll,
         every,
         busy,
+        compute,
     } = raw;
+    if let (Some(d), None, None, None, None, None) = (compute, sleep, wait, busy, poll, every) {
+        return duration(d, &at.key("compute"), sink).map(Step::Compute);
+    }
     match (sleep, wait, busy, poll, every) {
-        (Some(d), None, None, None, None) => {
+        (Some(d), None, None, None, None) if compute.is_none() => {
             let at = at.key("sleep");
             Some(Step::Sleep(whole(
                 duration(d, &at, sink)?,
@@ -159,7 +163,7 @@ fn step(raw: &raw::Step, at: &At<'_>, sink: &mut Sink) -> Option<Step> {
         _ => {
             sink.add_with(at.position(), || {
                 format!(
-                    "{at} must have exactly one of sleep, wait, poll (with every) and busy; \
+                    "{at} must have exactly one of sleep, wait, poll (with every), busy and compute; \
                      each step is a list item of its own"
                 )
             });

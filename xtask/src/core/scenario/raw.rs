@@ -95,6 +95,19 @@ pub struct Scenario {
     /// The devices on the root bus, with what is below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
+    /// Device links: they order shutdown beside the tree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
+    /// Devices moved to the end of the kernel's list just before the shutdown: walking one by
+    /// one takes them first, in this order, even before their children.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first: Vec<Name>,
+    /// What happens while the machine shuts down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub meanwhile: Vec<Action>,
+    /// Settings below /proc/sys, made just before the shutdown: `kernel.threads-max: "1"`.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub sysctl: Named<String>,
     /// Profiles that only this scenario needs, as in profiles.yaml.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub profiles: Named<Profile>,
@@ -139,6 +152,9 @@ pub struct Device {
     /// is left to the kernel's own driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Name>,
+    /// Instead of `profile`: each draws one of profiles.yaml, as this seed has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draw: Option<u32>,
     /// How many of them; 1 where this is left out. Below a bridge that is itself counted:
     /// how many below each, numbered on from one bridge to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,6 +166,41 @@ pub struct Device {
     /// What is below a bridge or root port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
+}
+
+/// A device link: the consumer is shut down before the supplier.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// The device that depends on the other.
+    pub consumer: Name,
+    /// The device that it depends on.
+    pub supplier: Name,
+    /// Whether the link only serves sync_state(): then it orders nothing, and may close a
+    /// cycle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_state_only: Option<bool>,
+}
+
+/// Something that happens while the machine shuts down: exactly one of `remove`, `rescan`
+/// and `kill`.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {"required": ["remove"]}, {"required": ["rescan"]}, {"required": ["kill"]},
+]))]
+pub struct Action {
+    /// When, from reboot(2) on.
+    pub after: Duration,
+    /// The device that is taken away, with all below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remove: Option<Name>,
+    /// `true`: all buses are scanned, so that what was taken away comes back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rescan: Option<bool>,
+    /// `true`: the task that called reboot(2) gets SIGKILL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kill: Option<bool>,
 }
 
 /// What a device is on the bus.
@@ -188,12 +239,13 @@ pub struct Profile {
     pub lock: Option<Name>,
 }
 
-/// One way of waiting: exactly one of `sleep`, `wait`, `poll` (with `every`) and `busy`.
+/// One way of taking time: exactly one of `sleep`, `wait`, `poll` (with `every`), `busy` and
+/// `compute`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     {"required": ["sleep"]}, {"required": ["wait"]}, {"required": ["busy"]},
-    {"required": ["poll", "every"]},
+    {"required": ["compute"]}, {"required": ["poll", "every"]},
 ], "maxProperties" = 2))]
 pub struct Step {
     /// msleep(): what the kernel's jiffies make of it.
@@ -208,9 +260,12 @@ pub struct Step {
     /// The pause between two looks of `poll`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Duration>,
-    /// Spins on the clock, burning CPU.
+    /// Spins on the clock and lets nobody else have its CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy: Option<Duration>,
+    /// Computes: as many steps as take this long on a CPU of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute: Option<Duration>,
 }
 
 /// What differs in one kind of boot.
@@ -231,6 +286,10 @@ pub struct Variant {
     /// (straight into the same kernel).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
+    /// The most tasks that may run shutdown callbacks, the one that reboots among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65536))]
+    pub max_tasks: Option<u32>,
     /// Profiles replaced in this variant, `written: used instead`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub swap: Named<Name>,
@@ -259,16 +318,24 @@ pub struct Reference {
     pub devices: Named<Duration>,
 }
 
-/// A value that must lie within a part of another, above or below.
+/// What must hold of a value: exactly one of `within` and `at_most`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["within"]}, {"required": ["at_most"]}]))]
 pub struct Expectation {
     /// Whose value.
     pub variant: Name,
     /// Which value; one of those measured.
     pub metric: Metric,
-    /// How far it may lie from the target.
-    pub within: Share,
+    /// How far it may lie from the target, above or below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<Share>,
+    /// With `within`: how far it may lie from it in any case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub or: Option<Duration>,
+    /// How much of the target it may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<Share>,
     /// The target: `ideal`, a duration, or another variant's name.
     pub of: Of,
 }

@@ -167,6 +167,7 @@ fn patched(name: &str, series: &str) -> Variant {
         cmdline: vec![],
         order: Order::Parallel,
         restart: super::Restart::default(),
+        max_tasks: None,
         swap: Default::default(),
     }
 }

@@ -8,6 +8,7 @@ use super::{
     Clock, MachineKind, MachineSpec, Scenario, Variant, canonical, cmdline, devices,
     diagnose::{Sink, hint},
     judge::{self, Context},
+    meanwhile,
     parse::Known,
     profiles::{self, Profiles},
     raw,
@@ -63,6 +64,10 @@ pub(super) fn scenario(
             .collect(),
         measured: judge::metrics(&raw.measure, &at.key("measure"), sink),
     };
+    let names = meanwhile::Names::of(&devices);
+    let links = meanwhile::links(&raw.links, &at.key("links"), &devices, &names, sink);
+    let first = meanwhile::first(&raw.first, &at.key("first"), &names, sink);
+    let actions = meanwhile::actions(&raw.meanwhile, &at.key("meanwhile"), &names, sink);
     let groups = devices.iter().map(|d| group(&d.name)).collect();
     let reference = raw
         .reference
@@ -75,6 +80,10 @@ pub(super) fn scenario(
         kernel: raw.kernel.0.clone(),
         clock,
         machine: machine(&raw.machine, &at.key("machine"), sink),
+        links,
+        first,
+        meanwhile: actions,
+        sysctl: meanwhile::sysctl(&raw.sysctl, &at.key("sysctl"), sink),
         profiles: used(&all, &devices, &variants),
         devices,
         variants,
@@ -285,6 +294,7 @@ fn variants(
                 cmdline: variant.cmdline.clone(),
                 order: variant.order,
                 restart: variant.restart.unwrap_or_default(),
+                max_tasks: variant.max_tasks,
                 swap: variant
                     .swap
                     .0

@@ -431,14 +431,14 @@ fn steps() {
     check_step(
         "{}",
         expect![[r#"
-        x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every) and busy; each step is a list item of its own
-    "#]],
+            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy and compute; each step is a list item of its own
+        "#]],
     );
     check_step(
         "{sleep: 1 s, wait: 1 s}",
         expect![[r#"
-        x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every) and busy; each step is a list item of its own
-    "#]],
+            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy and compute; each step is a list item of its own
+        "#]],
     );
     check_step(
         "{poll: 1 s}",
@@ -449,8 +449,8 @@ fn steps() {
     check_step(
         "{every: 1 s}",
         expect![[r#"
-        x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every) and busy; each step is a list item of its own
-    "#]],
+            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy and compute; each step is a list item of its own
+        "#]],
     );
     check_step(
         "{poll: 0 s, every: 1 ms}",
@@ -485,7 +485,7 @@ fn steps() {
     check_step(
         "{nap: 1 s}",
         expect![[r#"
-            x.yaml:21:57: unknown key `profiles.p.shutdown[0].nap`; valid: busy, every, poll, sleep, wait
+            x.yaml:21:57: unknown key `profiles.p.shutdown[0].nap`; valid: busy, compute, every, poll, sleep, wait
         "#]],
     );
     check_step(

@@ -53,8 +53,8 @@ fn keys() {
         "measure:",
         "zzz: 1\nmeasure:",
         expect![[r#"
-        x.yaml:13:1: unknown key `zzz`; valid: clock, profiles, repeats, timeout
-    "#]],
+            x.yaml:13:1: unknown key `zzz`; valid: clock, first, links, meanwhile, profiles, repeats, sysctl, timeout
+        "#]],
     );
     check(
         "  source: a report\n",
@@ -327,7 +327,7 @@ fn yaml() {
         ": x\n",
         expect![[r#"
             x.yaml:1:1: a key must not be empty
-            x.yaml:1:1: unknown key ``; valid: about, clock, devices, expect, kernel, machine, measure, profiles, reference, repeats, timeout, variants
+            x.yaml:1:1: unknown key ``; valid: about, clock, devices, expect, first, kernel, links, machine, meanwhile, measure, profiles, reference, repeats, sysctl, timeout, variants
             x.yaml:1:1: `about` is missing; it takes text
             x.yaml:1:1: `kernel` is missing; it takes a name
             x.yaml:1:1: `machine` is missing; it takes a mapping
@@ -379,9 +379,9 @@ fn yaml() {
         "about: a test",
         "about: \"a\\u001b[31m\"\nkernle: \"x\\u001by\"\n\"k\\u0007\": 1",
         expect![[r#"
-        x.yaml:2:1: unknown key `kernle`; valid: clock, profiles, repeats, timeout
-        x.yaml:3:1: unknown key `k�`; valid: clock, profiles, repeats, timeout
-    "#]],
+            x.yaml:2:1: unknown key `kernle`; valid: clock, first, links, meanwhile, profiles, repeats, sysctl, timeout
+            x.yaml:3:1: unknown key `k�`; valid: clock, first, links, meanwhile, profiles, repeats, sysctl, timeout
+        "#]],
     );
 }
 

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What fills a device_shutdown beyond its devices' own delays, from the events alone.
+//!
+//! From the end of the window back to its beginning: what ended last, what that had waited
+//! for, and so on. What the devices on this way needed is delay; what lies between them, and
+//! before and after, is what the kernel took, or what somebody had to wait for without need.
+//! Delays and shares add up to the window, to the nanosecond.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    event::{BootLog, Callback, Mark},
+    ideal::{self, Ideal},
+    scenario::{Order, Scenario, Variant},
+    units::Nanos,
+};
+
+/// A part of the time beyond the ideal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// What was waited for.
+    pub what: Wait,
+    /// How long, in all.
+    pub time: Nanos,
+    /// How often.
+    pub times: u32,
+    /// The device that had most of it, or the lock that was handed on longest.
+    pub most: Option<String>,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// From the window's beginning to the first callback.
+    FirstCallback,
+    /// From the last child or consumer to a device's own turn.
+    Turn,
+    /// From one callback of a task to its next one.
+    Task,
+    /// From a lock's release to the next one's hold of it.
+    Lock,
+    /// A callback lasted longer than it needs: others had the CPU.
+    Cpu,
+    /// Devices one after another that nothing orders: the way is longer than the ideal's.
+    Order,
+    /// From the last callback to the window's end.
+    LastCallback,
+}
+
+impl Wait {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::FirstCallback => "before the first callback",
+            Self::Turn => "from the last child or consumer to a device's turn",
+            Self::Task => "from one callback of a task to the next",
+            Self::Lock => "from a lock's release to the next hold",
+            Self::Cpu => "waiting for a CPU",
+            Self::Order => "one after another without need",
+            Self::LastCallback => "after the last callback",
+        }
+    }
+}
+
+/// A shutdown callback.
+#[derive(Clone, Copy)]
+struct Span {
+    device: usize,
+    begin: Nanos,
+    locked: Nanos,
+    end: Nanos,
+    task: u32,
+}
+
+/// The shares of one boot, largest first; empty where a mark or a callback's end is missing.
+pub fn shutdown(
+    scenario: &Scenario,
+    variant: &Variant,
+    ideal: &Ideal,
+    log: &BootLog,
+) -> Vec<Share> {
+    let mark = |m| log.marks.get(&m).map(|s| s.mono);
+    let (Some(begin), Some(end)) = (mark(Mark::ShutdownBegin), mark(Mark::ShutdownEnd)) else {
+        return vec![];
+    };
+    let spans: Option<Vec<Span>> = log
+        .callbacks
+        .iter()
+        .filter(|e| e.callback == Callback::Shutdown)
+        .map(|e| {
+            Some(Span {
+                device: e.device,
+                begin: e.begin,
+                locked: e.locked,
+                end: e.end?,
+                task: e.pid,
+            })
+        })
+        .collect();
+    let mut shares = Shares::default();
+    let mut way = Nanos(0);
+    let spans = spans.unwrap_or_default();
+    let Some(last) = spans.iter().max_by_key(|s| s.end) else {
+        return vec![];
+    };
+    let name = |s: &Span| scenario.devices.get(s.device).map(|d| d.name.clone());
+    shares.add(Wait::LastCallback, end - last.end, name(last));
+    let finder = Finder::new(scenario, variant, &spans);
+    let mut at = *last;
+    // Callbacks that took no time may each have ended before the other began.
+    let mut seen = vec![false; scenario.devices.len()];
+    loop {
+        seen[at.device] = true;
+        let took = at.end - at.locked;
+        let needed = match variant.order {
+            Order::Serial => took,
+            Order::Parallel => ideal::needed(scenario, variant, at.device, took),
+        };
+        shares.add(Wait::Cpu, took - needed, name(&at));
+        way = way + needed;
+        let (what, from) = match finder.before(&at, &seen) {
+            Some(found) => found,
+            None => {
+                shares.add(Wait::FirstCallback, at.locked - begin, name(&at));
+                break;
+            }
+        };
+        shares.add(what, at.locked - from.end, name(&at));
+        at = from;
+    }
+    if way > ideal.time {
+        shares.add(Wait::Order, way - ideal.time, None);
+    }
+    shares.ranked()
+}
+
+#[derive(Default)]
+struct Shares(std::collections::BTreeMap<Wait, (Share, Nanos)>);
+
+impl Shares {
+    fn add(&mut self, what: Wait, time: Nanos, of: Option<String>) {
+        if time == Nanos(0) {
+            return;
+        }
+        let empty = Share {
+            what,
+            time: Nanos(0),
+            times: 0,
+            most: None,
+        };
+        let (share, most) = self.0.entry(what).or_insert((empty, Nanos(0)));
+        share.time = share.time + time;
+        share.times += 1;
+        if time > *most {
+            (*most, share.most) = (time, of);
+        }
+    }
+
+    fn ranked(self) -> Vec<Share> {
+        let mut all: Vec<_> = self.0.into_values().map(|(share, _)| share).collect();
+        all.sort_by_key(|s| std::cmp::Reverse(s.time));
+        all
+    }
+}
+
+/// Finds what a callback waited for.
+struct Finder<'a> {
+    scenario: &'a Scenario,
+    variant: &'a Variant,
+    /// By end.
+    by_end: Vec<Span>,
+    /// Of each device those that come before it.
+    before: Vec<Vec<Span>>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(scenario: &'a Scenario, variant: &'a Variant, spans: &[Span]) -> Self {
+        let mut by_end = spans.to_vec();
+        by_end.sort_by_key(|s| (s.end, s.device));
+        let mut before = vec![Vec::new(); scenario.devices.len()];
+        for span in &by_end {
+            // Through devices that no driver of ours has, up to the next one that it has.
+            let mut next: Vec<usize> = scenario.wait_for(span.device).collect();
+            while let Some(later) = next.pop() {
+                before[later].push(*span);
+                if scenario.profile(variant, later).is_none() {
+                    next.extend(scenario.wait_for(later));
+                }
+            }
+        }
+        Self {
+            scenario,
+            variant,
+            by_end,
+            before,
+        }
+    }
+
+    /// What `at` waited for last, and in which way; `None`: for nothing that is known.
+    /// Devices `seen` are no answer.
+    fn before(&self, at: &Span, seen: &[bool]) -> Option<(Wait, Span)> {
+        if at.locked > at.begin
+            && let Some(lock) = self.lock(at.device)
+        {
+            let holder = self.latest(at.locked, |s| {
+                !seen[s.device] && self.lock(s.device) == Some(lock)
+            });
+            if let Some(holder) = holder {
+                return Some((Wait::Lock, holder));
+            }
+        }
+        let waited = self.before[at.device].iter().rev();
+        let mut waited = waited.filter(|s| s.end <= at.begin && !seen[s.device]);
+        if self.variant.order == Order::Parallel
+            && let Some(child) = waited.next()
+        {
+            return Some((Wait::Turn, *child));
+        }
+        let same = |s: &Span| {
+            let one = self.variant.order == Order::Serial || s.task == at.task;
+            one && !seen[s.device]
+        };
+        Some((Wait::Task, self.latest(at.begin, same)?))
+    }
+
+    fn lock(&self, device: usize) -> Option<&str> {
+        self.scenario.profile(self.variant, device)?.lock.as_deref()
+    }
+
+    /// The last that ended by `time`, of those that `is` takes.
+    fn latest(&self, time: Nanos, is: impl Fn(&Span) -> bool) -> Option<Span> {
+        let until = self.by_end.partition_point(|s| s.end <= time);
+        let mut found = self.by_end[..until].iter().rev();
+        found.find(|s| is(s)).copied()
+    }
+}
