@@ -27,7 +27,7 @@ use crate::{
         program::Finish,
         scenario::Clock,
     },
-    edge::{cache::write_whole, process, qemu, store::Header},
+    edge::{files::write_whole, process, qemu, store::Header},
 };
 
 /// What one trial boots.

@@ -17,16 +17,17 @@ use std::{
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
-use super::process;
+use super::{
+    files::{self, flush, free_space, human, list, remove, sync_dir, usage, write_whole},
+    process,
+};
 use crate::core::{fault::Fault, units::Bytes};
 
-mod disk;
 pub mod manifest;
 
-use disk::{flush, free_space, human, list, sync_dir, usage};
-pub use disk::{remove, write_whole};
-
 const STAGED: &str = "tmp-";
+/// What to do about a full disk.
+const ADVICE: &str = "free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk";
 /// Directories of the root that hold no entries.
 const NO_KINDS: [&str; 5] = ["locks", "logs", "apt", "download", "bin"];
 
@@ -343,7 +344,7 @@ impl Cache {
             .with_context(|| format!("asking for free space at {}", self.root.display()))?;
         if free < need.0 {
             bail!(
-                "{what} needs about {} in {}, and {} are free: free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk",
+                "{what} needs about {} in {}, and {} are free: {ADVICE}",
                 human(need.0),
                 self.root.display(),
                 human(free)
@@ -352,16 +353,9 @@ impl Cache {
         Ok(())
     }
 
-    /// Adds to an error that the disk is full, if it is.
+    /// Adds to an error that the cache's disk is full, if it is.
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        match (self.free)(&self.root) {
-            Ok(free) if free < 64 << 20 => error.context(format!(
-                "the disk of {} is full ({} free): free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk",
-                self.root.display(),
-                human(free)
-            )),
-            _ => error,
-        }
+        files::explain(error, &self.root, (self.free)(&self.root), ADVICE)
     }
 
     /// Removes entries not used for `older_than`, downloads and logs of that age, and

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Result, bail, ensure};
 
-use super::cache;
+use super::files;
 
 mod init;
 
@@ -164,7 +164,7 @@ impl Archive {
     /// # Errors
     /// When the disk is full or fails.
     pub fn write(&self, path: &Path) -> Result<()> {
-        cache::write_whole(path, &self.to_bytes())
+        files::write_whole(path, &self.to_bytes())
     }
 }
 

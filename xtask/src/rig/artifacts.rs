@@ -17,7 +17,8 @@ use crate::{
         scenario::Restart,
     },
     edge::{
-        cache::{Cache, write_whole},
+        cache::Cache,
+        files::write_whole,
         initramfs,
         kernel::{self, Kernel},
         module,

@@ -17,10 +17,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::tool;
-use crate::edge::{
-    cache::{self, Cache},
-    process,
-};
+use crate::edge::{cache::Cache, files, process};
 
 /// Changes whenever the same inputs would be built otherwise than before.
 pub const RECIPE: u32 = 1;
@@ -186,7 +183,7 @@ impl<'a> Tree<'a> {
             fs::create_dir_all(self.out())?;
             self.make(&["tinyconfig"], CONFIGURE_LIMIT)?;
             let merged = merge(&super::config::effective(&self.out())?);
-            cache::write_whole(&self.out().join(".config"), merged.as_bytes())?;
+            files::write_whole(&self.out().join(".config"), merged.as_bytes())?;
         }
         self.make(&["olddefconfig"], CONFIGURE_LIMIT)?;
         super::config::effective(&self.out())
@@ -213,7 +210,7 @@ impl<'a> Tree<'a> {
                 .to_string_lossy()
                 .starts_with(".tmp_vmlinux")
             {
-                cache::remove(&entry.path());
+                files::remove(&entry.path());
             }
         }
         // What kbuild writes here may hold this directory's path, and the tree will move.

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     core::{machine::End, units::Nanos},
-    edge::{cache::write_whole, process},
+    edge::{files::write_whole, process},
 };
 
 /// The probe's guest is up in half a second under KVM.

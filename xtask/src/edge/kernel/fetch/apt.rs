@@ -17,8 +17,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::{mirrors::Mirrors, run, tool, unpack};
 use crate::edge::{
-    cache::{self, Cache, Check},
-    process,
+    cache::{Cache, Check},
+    files, process,
 };
 
 const KEYRINGS: [&str; 2] = [
@@ -127,7 +127,7 @@ impl Apt {
         }
         // An empty list of installed packages: what is installed here does not matter.
         fs::write(dir.join("state/status"), "")?;
-        cache::write_whole(
+        files::write_whole(
             &dir.join("sources.list"),
             source_lines(wanted.suites, keyring, mirrors).as_bytes(),
         )?;
@@ -141,7 +141,7 @@ impl Apt {
             Duration::from_secs(30),
         )
         .unwrap_or_default();
-        cache::write_whole(
+        files::write_whole(
             &apt.dir.join("apt.conf"),
             configuration(&apt.dir, &system)?.as_bytes(),
         )?;
@@ -247,9 +247,9 @@ impl Apt {
             .with_context(|| format!("package {package} has no /usr/src/{prefix}*"))?
             .path();
         unpack(&archive, &dir.join("tree"), 1, &self.log)?;
-        cache::remove(into);
+        files::remove(into);
         // apt keeps the package here if it had to resume; nobody needs it any more.
-        cache::remove(&self.dir.join("cache"));
+        files::remove(&self.dir.join("cache"));
         Ok(())
     }
 }
