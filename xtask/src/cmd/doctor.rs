@@ -15,13 +15,14 @@ use crate::{
     core::{fault::Exit, units::Bytes},
     edge::{
         cache::Cache,
+        files::free_space,
         host::{
             distro::Distro,
             fingerprint::Fingerprint,
             install::{self, Wishes},
             needs::{self, Need, QemuVersion},
             packages::{self, Situation, Step},
-            resources::{Resources, free_space},
+            resources::Resources,
         },
         process::{Stopped, which},
         qemu::{self, Accelerator},
@@ -120,7 +121,7 @@ fn diagnose() -> Result<Diagnosis> {
     let situation = Situation::here(&distro, false)?;
     let qemu = situation.qemu;
     let cache = Cache::open()?.root().to_owned();
-    let free = free_space(&cache);
+    let free = free_space(&cache).ok();
     let memory_available = Resources::here().available;
     let tool = |need: Need| {
         let (name, purpose) = need.what();

@@ -35,7 +35,7 @@ const NO_KINDS: [&str; 5] = ["locks", "logs", "apt", "download", "bin"];
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
-    free: fn(&Path) -> std::io::Result<u64>,
+    free: fn(&Path) -> std::io::Result<Bytes>,
 }
 
 /// The right to make or replace one entry; given back when dropped, even by SIGKILL.
@@ -141,7 +141,7 @@ impl Cache {
 
     /// The same cache with another idea of how many bytes are free; for tests.
     #[must_use]
-    pub fn with_free_space(mut self, free: fn(&Path) -> std::io::Result<u64>) -> Self {
+    pub fn with_free_space(mut self, free: fn(&Path) -> std::io::Result<Bytes>) -> Self {
         self.free = free;
         self
     }
@@ -342,10 +342,10 @@ impl Cache {
     pub fn require_space(&self, need: Bytes, what: &str) -> Result<()> {
         let free = (self.free)(&self.root)
             .with_context(|| format!("asking for free space at {}", self.root.display()))?;
-        if free < need.0 {
+        if free < need {
             bail!(
                 "{what} needs about {} in {}, and {} are free: {ADVICE}",
-                human(need.0),
+                human(need),
                 self.root.display(),
                 human(free)
             );

@@ -11,11 +11,14 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::core::fault::{Exit, exit_of};
+use crate::core::{
+    fault::{Exit, exit_of},
+    units::Bytes,
+};
 
 /// With less than this free a disk counts as full: compilers and the like do not say why
 /// they could not write.
-const ALMOST_NOTHING: u64 = 64 << 20;
+const ALMOST_NOTHING: Bytes = Bytes(64 << 20);
 
 /// Names and paths in a directory, sorted; nothing when there is no such directory.
 pub fn list(dir: &Path) -> Vec<(String, PathBuf)> {
@@ -60,13 +63,15 @@ pub fn usage(path: &Path) -> u64 {
     }
 }
 
-/// Bytes that an ordinary user can still write to the file system of `path`.
+/// What an ordinary user can still write to the file system that `path` is on, or will be
+/// on once its missing folders are made.
 ///
 /// # Errors
-/// When the path is not there or its file system does not say.
-pub fn free_space(path: &Path) -> io::Result<u64> {
-    let fs = rustix::fs::statvfs(path)?;
-    Ok(fs.f_bavail * fs.f_frsize)
+/// When that file system does not say.
+pub fn free_space(path: &Path) -> io::Result<Bytes> {
+    let there = path.ancestors().find(|p| p.exists());
+    let space = rustix::fs::statvfs(there.unwrap_or(Path::new(".")))?;
+    Ok(Bytes(space.f_bavail.saturating_mul(space.f_frsize)))
 }
 
 /// Adds to `error`, of writing below `place`, that its disk is full, if it is, with `free`
@@ -75,7 +80,7 @@ pub fn free_space(path: &Path) -> io::Result<u64> {
 pub fn explain(
     error: anyhow::Error,
     place: &Path,
-    free: io::Result<u64>,
+    free: io::Result<Bytes>,
     advice: &str,
 ) -> anyhow::Error {
     let said = error.chain().filter_map(|e| e.downcast_ref::<io::Error>());
@@ -94,11 +99,11 @@ pub fn explain(
 }
 
 /// A size for people, not exact.
-pub fn human(bytes: u64) -> String {
-    if bytes >= 1 << 30 {
-        format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+pub fn human(size: Bytes) -> String {
+    if size.0 >= 1 << 30 {
+        format!("{:.1} GiB", size.0 as f64 / f64::from(1 << 30))
     } else {
-        format!("{} MiB", bytes >> 20)
+        format!("{} MiB", size.0 >> 20)
     }
 }
 
@@ -161,7 +166,7 @@ mod tests {
     use super::*;
     use crate::core::fault::Fault;
 
-    fn explained(error: anyhow::Error, free: io::Result<u64>) -> String {
+    fn explained(error: anyhow::Error, free: io::Result<Bytes>) -> String {
         format!(
             "{:#}",
             explain(error, Path::new("/there"), free, "go elsewhere")
@@ -172,7 +177,7 @@ mod tests {
     fn a_full_disk_is_named_with_what_is_free_and_the_next_step() {
         let full = || anyhow::Error::from(fs::write("/dev/full", "x").unwrap_err());
         // A quota may be used up, or the half-written file be gone again.
-        let got = explained(full().context("writing a"), Ok(3 << 30));
+        let got = explained(full().context("writing a"), Ok(Bytes(3 << 30)));
         assert!(
             got.starts_with("the disk of /there is full (3.0 GiB free): go elsewhere: writing a: "),
             "{got}"
@@ -180,10 +185,16 @@ mod tests {
         let got = explained(full(), Err(ErrorKind::NotFound.into()));
         assert!(got.contains("an unknown amount free"), "{got}");
         let make = || anyhow::anyhow!("make exited with 2");
-        let got = explained(make(), Ok(10 << 20));
+        let got = explained(make(), Ok(Bytes(10 << 20)));
         assert!(got.contains("is full (10 MiB free)"), "{got}");
-        assert_eq!(explained(make(), Ok(3 << 30)), "make exited with 2");
+        assert_eq!(explained(make(), Ok(Bytes(3 << 30))), "make exited with 2");
         let usage = || Fault::usage("no such run").into();
-        assert_eq!(explained(usage(), Ok(0)), "no such run");
+        assert_eq!(explained(usage(), Ok(Bytes(0))), "no such run");
+    }
+
+    #[test]
+    fn free_space_is_asked_before_a_folder_is_there() {
+        assert!(free_space(Path::new("/no/such/folder/yet")).unwrap() > Bytes(0));
+        assert!(free_space(Path::new("no-such-folder-yet")).unwrap() > Bytes(0));
     }
 }

@@ -194,7 +194,7 @@ fn prune_removes_what_is_old_and_unlocked() {
 #[test]
 fn low_space_names_path_need_and_remedy() {
     let (dir, cache) = temp();
-    let cache = cache.with_free_space(|_| Ok(10 << 20));
+    let cache = cache.with_free_space(|_| Ok(Bytes(10 << 20)));
     cache.require_space(Bytes(10 << 20), "x").unwrap();
     let error = cache
         .require_space(Bytes(3 << 30), "building kernel 6.1")

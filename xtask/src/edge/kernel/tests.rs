@@ -12,7 +12,10 @@ use std::{
 
 use super::{work::KERNEL, *};
 use crate::{
-    core::fault::{Exit, exit_of},
+    core::{
+        fault::{Exit, exit_of},
+        units::Bytes,
+    },
     edge::cache::manifest,
 };
 
@@ -286,7 +289,7 @@ fn user_mistakes_are_usage_errors() {
 #[test]
 fn without_space_nothing_is_begun() {
     let mut lab = Lab::new();
-    lab.cache = lab.cache.clone().with_free_space(|_| Ok(100 << 20));
+    lab.cache = lab.cache.clone().with_free_space(|_| Ok(Bytes(100 << 20)));
     let error = format!("{:#}", lab.provide(None).unwrap_err());
     assert!(
         error.contains("100 MiB are free") && error.contains("cargo xtask clean"),
