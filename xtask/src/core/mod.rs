@@ -2,6 +2,7 @@
 //! Pure thinking: no files, no processes, no clock. Everything here is a plain function
 //! or type on plain data, so that the real flow can be tested without a machine.
 
+pub mod apt_sources;
 pub mod boot;
 pub mod compare;
 pub mod console;

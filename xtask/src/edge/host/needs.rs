@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::distro::Manager;
-use crate::edge::process;
+use crate::{core::apt_sources::DEBIAN_KEYRINGS, edge::process};
 
 /// Something that a bench cannot do without.
 ///
@@ -50,11 +50,6 @@ pub enum Need {
     Qemu,
 }
 
-/// Where distributions put Debian's archive keys.
-const DEBIAN_KEYS: [&str; 2] = [
-    "/usr/share/keyrings/debian-archive-keyring.pgp",
-    "/usr/share/keyrings/debian-archive-keyring.gpg",
-];
 /// How long a test program may compile.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 
@@ -121,7 +116,7 @@ impl Need {
             Self::Xz => program("xz"),
             Self::DpkgDeb => program("dpkg-deb"),
             Self::Qemu => program("qemu-system-x86_64"),
-            Self::DebianKeys => Ok(DEBIAN_KEYS.iter().any(|k| Path::new(k).is_file())),
+            Self::DebianKeys => Ok(DEBIAN_KEYRINGS.iter().any(|k| Path::new(k).is_file())),
             Self::StaticLibc => links(
                 "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n",
                 "-static",

@@ -18,7 +18,7 @@ use super::{
     distro::{Distro, Manager},
     needs::{Need, QemuVersion},
 };
-use crate::edge::process::which;
+use crate::{core::apt_sources::DEBIAN_MIRROR, edge::process::which};
 
 /// What `manager` calls the package with `need`.
 pub fn package(manager: Manager, need: Need) -> &'static str {
@@ -99,7 +99,6 @@ pub struct Backports {
 
 /// Where the source of backports is written.
 const BACKPORTS_FILE: &str = "/etc/apt/sources.list.d/bootrig-backports.sources";
-const DEBIAN_URI: &str = "http://deb.debian.org/debian";
 const DEBIAN_KEY: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 impl Backports {
@@ -120,7 +119,7 @@ impl Backports {
         Some(Self {
             suite,
             configured,
-            uri: uri.unwrap_or_else(|| DEBIAN_URI.into()),
+            uri: uri.unwrap_or_else(|| DEBIAN_MIRROR.into()),
             signed_by: signed_by.unwrap_or_else(|| DEBIAN_KEY.into()),
         })
     }

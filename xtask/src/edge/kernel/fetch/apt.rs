@@ -16,15 +16,14 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::{mirrors::Mirrors, run, tool, unpack};
-use crate::edge::{
-    cache::{Cache, Check},
-    files, process,
+use crate::{
+    core::apt_sources::DEBIAN_KEYRINGS,
+    edge::{
+        cache::{Cache, Check},
+        files, process,
+    },
 };
 
-const KEYRINGS: [&str; 2] = [
-    "/usr/share/keyrings/debian-archive-keyring.pgp",
-    "/usr/share/keyrings/debian-archive-keyring.gpg",
-];
 const UPDATE_LIMIT: Duration = Duration::from_secs(900);
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 /// Entries that say which version stands in for a pinned one that the archive lost.
@@ -80,7 +79,7 @@ pub fn fetch(cache: &Cache, wanted: &Wanted, dir: &Path, say: &dyn Fn(&str)) -> 
             super::super::sources::FILE
         );
     }
-    let keyring = KEYRINGS.into_iter().find(|k| Path::new(k).is_file());
+    let keyring = DEBIAN_KEYRINGS.into_iter().find(|k| Path::new(k).is_file());
     let keyring = keyring.ok_or_else(|| {
         anyhow!("Debian's archive keys are missing: install the package debian-archive-keyring")
     })?;
