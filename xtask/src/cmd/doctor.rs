@@ -12,7 +12,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    core::{fault::Exit, units::Bytes},
+    core::{fault::Exit, qemu_version::QemuVersion, units::Bytes},
     edge::{
         cache::Cache,
         files::free_space,
@@ -20,7 +20,7 @@ use crate::{
             distro::Distro,
             fingerprint::Fingerprint,
             install::{self, Wishes},
-            needs::{self, Need, QemuVersion},
+            needs::{self, Need},
             packages::{self, Situation, Step},
             resources::Resources,
         },
@@ -298,14 +298,6 @@ mod tests {
         assert!(text(Some(QemuVersion(10, 0, 2))).contains("any number"));
         assert!(text(Some(QemuVersion(6, 2, 0))).contains("too old"));
         assert!(text(None).contains("not without"));
-    }
-
-    #[test]
-    fn the_edges_agree_on_versions() {
-        // Edges do not import one another, so each has its own.
-        let (oldest, many) = (qemu::Version::OLDEST, qemu::Version::SMP_ICOUNT);
-        assert_eq!(QemuVersion::OLDEST.to_string(), oldest.to_string());
-        assert_eq!(QemuVersion::MANY_CPUS.to_string(), many.to_string());
     }
 
     #[test]

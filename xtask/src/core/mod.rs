@@ -15,6 +15,7 @@ pub mod measure;
 pub mod oracle;
 pub mod plan;
 pub mod program;
+pub mod qemu_version;
 pub mod report;
 pub mod scenario;
 pub mod stats;

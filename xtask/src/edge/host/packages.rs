@@ -16,9 +16,12 @@ use serde::{Serialize, Serializer};
 use super::{
     apt,
     distro::{Distro, Manager},
-    needs::{Need, QemuVersion},
+    needs::{Need, qemu_version},
 };
-use crate::{core::apt_sources::DEBIAN_MIRROR, edge::process::which};
+use crate::{
+    core::{apt_sources::DEBIAN_MIRROR, qemu_version::QemuVersion},
+    edge::process::which,
+};
 
 /// What `manager` calls the package with `need`.
 pub fn package(manager: Manager, need: Need) -> &'static str {
@@ -168,8 +171,8 @@ impl Situation {
             rights: Rights::here(),
             fresh_lists: apt::lists_are_fresh(Path::new("/var/lib/apt/lists"), SystemTime::now()),
             backports: Backports::find(distro, Path::new("/etc/apt")),
-            qemu: QemuVersion::of("qemu-system-x86_64")?,
-            qemu_utils: QemuVersion::of("qemu-img")?,
+            qemu: qemu_version("qemu-system-x86_64")?,
+            qemu_utils: qemu_version("qemu-img")?,
             ask_backports,
         })
     }
