@@ -2,11 +2,7 @@
 //! `cargo xtask doctor`: what this machine has, what it lacks and what mends that, and how
 //! a bench would run on it.
 
-use std::{
-    fs::File,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -187,15 +183,8 @@ fn wall_clock(cache: &Path) -> Result<String> {
         return Ok("not without QEMU".into());
     }
     let tcg = |why: String| format!("multi-threaded TCG, because {why}");
-    match File::options().read(true).write(true).open("/dev/kvm") {
-        Ok(_) => {}
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(tcg("there is no /dev/kvm".into())),
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-            return Ok(tcg(
-                "/dev/kvm may not be opened (is the user in group kvm?)".into(),
-            ));
-        }
-        Err(e) => return Ok(tcg(format!("/dev/kvm does not open: {e}"))),
+    if let Some(why) = qemu::kvm_missing() {
+        return Ok(tcg(why));
     }
     let qemu = match qemu::find(None) {
         Ok(qemu) => qemu,

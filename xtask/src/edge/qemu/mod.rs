@@ -18,6 +18,6 @@ pub use command::{
 };
 pub use find::{Qemu, find};
 pub use limits::Limits;
-pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz, remembered};
+pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz, kvm_missing, remembered};
 pub use rom::sync_rom;
 pub use run::boot;
