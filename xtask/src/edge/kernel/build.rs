@@ -16,7 +16,6 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::tool;
 use crate::edge::{cache::Cache, files, process};
 
 /// Changes whenever the same inputs would be built otherwise than before.
@@ -71,7 +70,7 @@ impl Toolchain {
             missing.join(", ")
         );
         let version = |program: &str| -> Result<String> {
-            let mut command = tool(program);
+            let mut command = process::tool(program);
             command.arg("--version");
             let text = process::read(
                 &format!("asking {program} for its version"),
@@ -113,7 +112,7 @@ impl<'a> Tree<'a> {
 
     /// make, in the tree, for the output directory.
     fn make(&self, targets: &[&str], limit: Duration) -> Result<()> {
-        let mut make = tool("make");
+        let mut make = process::tool("make");
         make.arg("-C")
             .arg(&self.top)
             .arg(format!("O={}", self.out().display()))

@@ -5,7 +5,7 @@
 use std::{
     cell::RefCell,
     os::unix::fs::MetadataExt,
-    process::Stdio,
+    process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     time::Instant,
 };

@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::{mirrors::Mirrors, run, tool, unpack};
+use super::{mirrors::Mirrors, run, unpack};
 use crate::{
     core::apt_sources::DEBIAN_KEYRINGS,
     edge::{
@@ -148,7 +148,7 @@ impl Apt {
     }
 
     fn system_command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = tool(program);
+        let mut command = process::tool(program);
         command.args(args).current_dir(&self.dir);
         command
     }
@@ -227,7 +227,7 @@ impl Apt {
             deb.with_context(|| format!("apt-get download left no package in {}", into.display()))?;
         say(&format!("unpacking {package}"));
         let files = into.join("files");
-        let mut extract = tool("dpkg-deb");
+        let mut extract = process::tool("dpkg-deb");
         extract.arg("--extract").arg(&deb).arg(&files);
         run(
             &format!("unpacking {}", deb.display()),

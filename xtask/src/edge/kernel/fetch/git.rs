@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{Identity, run, tool, unpack};
+use super::{Identity, run, unpack};
 use crate::edge::{cache::Cache, files, kernel::sources::Place, process};
 
 const ASK_LIMIT: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ fn is_commit(text: &str) -> bool {
 }
 
 fn git(dir: &Path) -> Command {
-    let mut git = tool("git");
+    let mut git = process::tool("git");
     git.arg("-C").arg(dir);
     // No question on the terminal, and none of the transports that run programs.
     git.env("GIT_TERMINAL_PROMPT", "0")

@@ -10,10 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    sources::{Origin, Source},
-    tool,
-};
+use super::sources::{Origin, Source};
 use crate::{
     core::units::Bytes,
     edge::{
@@ -186,7 +183,7 @@ fn fetch(
 /// an archive from the future would have make build forever.
 fn unpack(archive: &Path, to: &Path, strip: u8, log: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
-    let mut tar = tool("tar");
+    let mut tar = process::tool("tar");
     tar.args([
         "--extract",
         "--no-same-owner",

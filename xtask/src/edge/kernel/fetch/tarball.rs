@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use super::{run, tool, unpack};
+use super::{run, unpack};
 use crate::edge::{cache::Cache, files, kernel::sources::Place, process};
 
 const LIMIT: Duration = Duration::from_secs(2 * 3600);
@@ -108,7 +108,7 @@ fn transfer(url: &str, part: &Path, log: &Path) -> Result<()> {
 
 fn downloader(url: &str, part: &Path) -> Result<Command> {
     if process::which("curl").is_some() {
-        let mut curl = tool("curl");
+        let mut curl = process::tool("curl");
         curl.args([
             "--fail",
             "--location",
@@ -132,7 +132,7 @@ fn downloader(url: &str, part: &Path) -> Result<Command> {
         return Ok(curl);
     }
     if process::which("wget").is_some() {
-        let mut wget = tool("wget");
+        let mut wget = process::tool("wget");
         wget.args(["--no-verbose", "--tries=3", "--timeout=60", "--continue"])
             .arg("--output-document")
             .arg(part)

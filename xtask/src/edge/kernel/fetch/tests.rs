@@ -43,7 +43,7 @@ impl Lab {
     }
     /// Runs a program in the lab, which must succeed.
     fn run(&self, program: &str, args: &[&str]) -> String {
-        let mut command = tool(program);
+        let mut command = process::tool(program);
         command.args(args).current_dir(self.dir.path());
         process::read(program, command, Duration::from_secs(60)).unwrap()
     }
