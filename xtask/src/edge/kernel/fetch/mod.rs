@@ -84,16 +84,10 @@ pub fn provide(
     identity: &Identity,
     say: &dyn Fn(&str),
 ) -> Result<(Identity, PathBuf)> {
-    let key = identity.key();
-    let lock = cache.lock(
-        KIND,
-        &key,
-        &format!("the source of kernel {}", source.name),
-        say,
-    )?;
-    if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
-        return Ok((identity.clone(), dir));
-    }
+    let lock = match find(cache, source, identity, say)? {
+        Found::Whole(dir) => return Ok((identity.clone(), dir)),
+        Found::Nothing(lock) => lock,
+    };
     cache.require_space(
         NEED,
         &format!("fetching the source of kernel {}", source.name),
@@ -112,21 +106,32 @@ pub fn provide(
         None => Ok((identity.clone(), store(cache, &lock, staged)?)),
         Some(other) => {
             // The other version may be there already, or be in the making by another run.
-            let key = other.key();
-            let lock = cache.lock(
-                KIND,
-                &key,
-                &format!("the source of kernel {}", source.name),
-                say,
-            )?;
-            if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
-                return Ok((other, dir));
-            }
+            let lock = match find(cache, source, &other, say)? {
+                Found::Whole(dir) => return Ok((other, dir)),
+                Found::Nothing(lock) => lock,
+            };
             let staged_other = cache.stage(&lock)?;
             fs::rename(staged.dir().join("tree"), staged_other.dir().join("tree"))?;
             Ok((other, store(cache, &lock, staged_other)?))
         }
     }
+}
+
+/// What the cache has of a source.
+enum Found {
+    /// Its entry.
+    Whole(PathBuf),
+    /// Nothing, and the right to make it.
+    Nothing(Lock),
+}
+
+/// Looks for a source, once nobody else is making it.
+fn find(cache: &Cache, source: &Source, identity: &Identity, say: &dyn Fn(&str)) -> Result<Found> {
+    let key = identity.key();
+    let what = format!("the source of kernel {}", source.name);
+    let lock = cache.lock(KIND, &key, &what, say)?;
+    let there = cache.get(KIND, &key, Check::Full, say)?;
+    Ok(there.map_or(Found::Nothing(lock), Found::Whole))
 }
 
 fn store(cache: &Cache, lock: &Lock, staged: Staged) -> Result<PathBuf> {
