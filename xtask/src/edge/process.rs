@@ -6,7 +6,7 @@ use std::{
     io,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
-    process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
+    process::{ChildStdout, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -101,11 +101,6 @@ impl Child {
     /// The reading end of its standard output, if that was piped and not taken yet.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.inner.stdout.take()
-    }
-
-    /// The reading end of its standard error, if that was piped and not taken yet.
-    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
-        self.inner.stderr.take()
     }
 
     /// Kills it and its group now; [`Self::try_wait`] then tells when it has ended.

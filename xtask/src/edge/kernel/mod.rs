@@ -54,8 +54,6 @@ pub struct Kernel {
     pub source: String,
     /// First line of the compiler's version.
     pub compiler: String,
-    /// blake3 of the effective configuration, hex.
-    pub config_hash: String,
     /// How long the build took if this run built it.
     pub build: Option<Duration>,
 }
@@ -104,7 +102,6 @@ impl Kernel {
             release,
             source: format!("ready-made {}", image.display()),
             compiler,
-            config_hash: blake3::hash(&config).to_hex().to_string(),
             build: None,
         })
     }
