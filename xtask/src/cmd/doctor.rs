@@ -116,7 +116,7 @@ fn diagnose() -> Result<Diagnosis> {
     let missing = needs::missing(manager)?;
     let situation = Situation::here(&distro, false)?;
     let qemu = situation.qemu;
-    let cache = Cache::open()?.root().to_owned();
+    let cache = Cache::open(&terminal::say)?.root().to_owned();
     let free = free_space(&cache).ok();
     let memory_available = Resources::here().available;
     let tool = |need: Need| {
