@@ -27,7 +27,11 @@ use crate::{
         program::Finish,
         scenario::Clock,
     },
-    edge::{cache::write_whole, process, qemu, store::Header},
+    edge::{
+        files::{touch, write_whole},
+        process, qemu,
+        store::Header,
+    },
 };
 
 /// What one trial boots.
@@ -196,6 +200,7 @@ impl Rig {
             .join("dry-run")
             .join(trial.id.replace('/', "."));
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        touch(&dir);
         let (files, layout) = self.files(trial, &dir)?;
         let line = qemu::command(&self.host, &files.without_qmp(), trial, layout)?;
         Ok((line.to_string(), dir))

@@ -79,7 +79,7 @@ fn without_a_terminal_it_stops_and_shows_the_command() {
     assert_eq!(output.status.code(), Some(5), "{error}");
     let shown = error.rsplit("error: ").next().unwrap();
     assert!(
-        shown.contains("apt-get install --yes --no-install-recommends"),
+        shown.contains("apt-get install --yes --no-remove --no-install-recommends"),
         "{error}"
     );
     assert!(

@@ -18,11 +18,15 @@ pub struct Args {
     older_than: u64,
 }
 
-/// Removes cache entries that were not used for a while.
+/// Removes what of the cache was not used for a while: artifacts, downloads, logs, and what
+/// dry runs left.
+///
+/// # Errors
+/// Usage when a run is using the cache; it names the process.
 pub fn run(args: &Args) -> Result<Exit> {
-    let cache = Cache::open()?;
+    let cache = Cache::open(&terminal::say)?;
     let age = Duration::from_secs(args.older_than.saturating_mul(24 * 3600));
-    let freed = cache.prune(age, &|line| terminal::say(line))?;
+    let freed = cache.prune(age, &terminal::say)?;
     terminal::out_line(&format!(
         "freed {} MiB in {}",
         freed >> 20,

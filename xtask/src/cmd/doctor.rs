@@ -2,26 +2,23 @@
 //! `cargo xtask doctor`: what this machine has, what it lacks and what mends that, and how
 //! a bench would run on it.
 
-use std::{
-    fs::File,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    core::{fault::Exit, units::Bytes},
+    core::{fault::Exit, qemu_version::QemuVersion, units::Bytes},
     edge::{
         cache::Cache,
+        files::free_space,
         host::{
             distro::Distro,
             fingerprint::Fingerprint,
             install::{self, Wishes},
-            needs::{self, Need, QemuVersion},
+            needs::{self, Need},
             packages::{self, Situation, Step},
-            resources::{Resources, free_space},
+            resources::Resources,
         },
         process::{Stopped, which},
         qemu::{self, Accelerator},
@@ -119,8 +116,8 @@ fn diagnose() -> Result<Diagnosis> {
     let missing = needs::missing(manager)?;
     let situation = Situation::here(&distro, false)?;
     let qemu = situation.qemu;
-    let cache = Cache::open()?.root().to_owned();
-    let free = free_space(&cache);
+    let cache = Cache::open(&terminal::say)?.root().to_owned();
+    let free = free_space(&cache).ok();
     let memory_available = Resources::here().available;
     let tool = |need: Need| {
         let (name, purpose) = need.what();
@@ -186,15 +183,8 @@ fn wall_clock(cache: &Path) -> Result<String> {
         return Ok("not without QEMU".into());
     }
     let tcg = |why: String| format!("multi-threaded TCG, because {why}");
-    match File::options().read(true).write(true).open("/dev/kvm") {
-        Ok(_) => {}
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(tcg("there is no /dev/kvm".into())),
-        Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-            return Ok(tcg(
-                "/dev/kvm may not be opened (is the user in group kvm?)".into(),
-            ));
-        }
-        Err(e) => return Ok(tcg(format!("/dev/kvm does not open: {e}"))),
+    if let Some(why) = qemu::kvm_missing() {
+        return Ok(tcg(why));
     }
     let qemu = match qemu::find(None) {
         Ok(qemu) => qemu,
@@ -297,14 +287,6 @@ mod tests {
         assert!(text(Some(QemuVersion(10, 0, 2))).contains("any number"));
         assert!(text(Some(QemuVersion(6, 2, 0))).contains("too old"));
         assert!(text(None).contains("not without"));
-    }
-
-    #[test]
-    fn the_edges_agree_on_versions() {
-        // Edges do not import one another, so each has its own.
-        let (oldest, many) = (qemu::Version::OLDEST, qemu::Version::SMP_ICOUNT);
-        assert_eq!(QemuVersion::OLDEST.to_string(), oldest.to_string());
-        assert_eq!(QemuVersion::MANY_CPUS.to_string(), many.to_string());
     }
 
     #[test]

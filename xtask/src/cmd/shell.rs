@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let say = |line: &str| terminal::say(line);
     let ready = args.kernel.clone().zip(args.kbuild.clone());
     let plan = [trial];
-    let artifacts = Artifacts::provide(&root, Cache::open()?, &plan, &ready, &say)?;
+    let artifacts = Artifacts::provide(&root, Cache::open(&say)?, &plan, &ready, &say)?;
     let rig = Rig::new(artifacts, &plan, args.accel, Finish::Shell, &say)?;
     let (command, hint) = rig.interactive(&plan[0], args.gdb)?;
     if let Some(hint) = hint {

@@ -23,8 +23,6 @@ pub struct Layout {
     pub paths: Vec<String>,
     /// QEMU devices in an order where a bus comes before what sits on it.
     pub args: Vec<DeviceArg>,
-    /// Bridges added because the root bus was full; no device of the scenario's.
-    pub added_bridges: usize,
 }
 
 /// One `-device` argument.
@@ -163,7 +161,6 @@ pub fn lay_out(devices: &[Device], kind: MachineKind) -> Result<Layout, LayoutEr
         paths: vec![String::new(); devices.len()],
         args: Vec::new(),
         bridges: 0,
-        added: 0,
     };
     let root = Bus {
         name: "pcie.0".into(),
@@ -174,7 +171,6 @@ pub fn lay_out(devices: &[Device], kind: MachineKind) -> Result<Layout, LayoutEr
     Ok(Layout {
         paths: out.paths,
         args: out.args,
-        added_bridges: out.added,
     })
 }
 
@@ -242,7 +238,6 @@ struct Builder<'a> {
     args: Vec<DeviceArg>,
     /// Ports and bridges so far: each needs a bus number beside the root's.
     bridges: usize,
-    added: usize,
 }
 
 /// What takes one function of a bus.
@@ -323,7 +318,6 @@ impl Builder<'_> {
     }
 
     fn added_bridge(&mut self, behind: &[usize], at: &Place) -> Result<(), LayoutError> {
-        self.added += 1;
         let first = self.devices[behind[0]].name.clone();
         let below = self.bridge(NodeKind::Bridge, &first, at)?;
         self.fill(&below, behind)

@@ -2,6 +2,7 @@
 //! Pure thinking: no files, no processes, no clock. Everything here is a plain function
 //! or type on plain data, so that the real flow can be tested without a machine.
 
+pub mod apt_sources;
 pub mod blame;
 pub mod boot;
 pub mod compare;
@@ -15,6 +16,7 @@ pub mod measure;
 pub mod oracle;
 pub mod plan;
 pub mod program;
+pub mod qemu_version;
 pub mod report;
 pub mod scenario;
 pub mod stats;

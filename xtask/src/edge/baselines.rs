@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::cache::write_whole;
+use super::files::write_whole;
 use crate::core::{compare::Identity, fault::Fault};
 
 /// Version of baseline.yaml.

@@ -5,36 +5,46 @@
 //! files, is flushed to disk and only then renamed: what has an entry's name is whole.
 //! Whoever makes an entry holds its lock, so two runs never make the same one, and a
 //! `tmp-` directory whose lock is free belongs to nobody.
+//!
+//! Whoever has a cache open holds `use.lock` together with all others who have. Only
+//! [`Cache::prune`] wants it alone: while it works nobody uses any entry, and while anybody
+//! uses one it does not begin.
 
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    sync::Arc,
 };
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::FlockOperation;
 
-use super::process;
+use super::{
+    files::{self, flush, free_space, human, list, remove, sync_dir, touch, write_whole},
+    process,
+};
 use crate::core::{fault::Fault, units::Bytes};
 
-mod disk;
+mod flock;
 pub mod manifest;
-
-use disk::{flush, free_space, human, list, sync_dir, usage};
-pub use disk::{remove, write_whole};
+mod prune;
 
 const STAGED: &str = "tmp-";
+/// What to do about a full disk.
+const ADVICE: &str = "free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk";
 /// Directories of the root that hold no entries.
-const NO_KINDS: [&str; 5] = ["locks", "logs", "apt", "download", "bin"];
+const NO_KINDS: [&str; 6] = ["locks", "logs", "apt", "download", "bin", "dry-run"];
+/// The file of the root that is locked by whoever uses the cache.
+const USE: &str = "use.lock";
 
 /// A content-addressed store of directories, shared by all checkouts of a user.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
-    free: fn(&Path) -> std::io::Result<u64>,
+    free: fn(&Path) -> std::io::Result<Bytes>,
+    /// [`USE`], locked, until the last clone is dropped.
+    used: Arc<File>,
 }
 
 /// The right to make or replace one entry; given back when dropped, even by SIGKILL.
@@ -43,6 +53,7 @@ pub struct Lock {
     kind: String,
     key: String,
     _file: File,
+    _used: Arc<File>,
 }
 
 /// An entry in the making; removed when dropped before [`Cache::put`].
@@ -87,11 +98,12 @@ impl Lock {
 
 impl Cache {
     /// The user's: `$BOOTRIG_CACHE`, else `$XDG_CACHE_HOME/bootrig`, else `~/.cache/bootrig`.
+    /// Waits, and says so, while it is cleaned.
     ///
     /// # Errors
     /// When none of these variables nor `$HOME` names an absolute path, or it cannot be
-    /// made or written to.
-    pub fn open() -> Result<Self> {
+    /// made or written to; [`process::Stopped`] when interrupted while waiting.
+    pub fn open(say: &dyn Fn(&str)) -> Result<Self> {
         let var = |name: &str| {
             std::env::var_os(name)
                 .filter(|v| !v.is_empty())
@@ -110,14 +122,18 @@ impl Cache {
             ))
             .into());
         }
-        Self::at(&root)
+        Self::enter(&root, say)
     }
 
-    /// One at `root`, made if it is not there.
+    /// One at `root`, made if it is not there. As [`Cache::open`], but waits silently.
     ///
     /// # Errors
-    /// When it cannot be made or written to.
+    /// As [`Cache::open`].
     pub fn at(root: &Path) -> Result<Self> {
+        Self::enter(root, &|_| {})
+    }
+
+    fn enter(root: &Path, say: &dyn Fn(&str)) -> Result<Self> {
         for dir in NO_KINDS {
             fs::create_dir_all(root.join(dir)).with_context(|| {
                 format!(
@@ -132,15 +148,29 @@ impl Cache {
             write_whole(&tag, b"Signature: 8a477f597d28d172789f06886806bc55\n# bootrig's build cache; cargo xtask clean empties it\n")?;
         }
         let root = root.canonicalize()?;
+        let path = root.join(USE);
+        let used = flock::open(&path)?;
+        let what = || {
+            format!(
+                "waiting for {}, which cleans the cache {}",
+                flock::holders(&used),
+                root.display()
+            )
+        };
+        flock::wait(say, what, || {
+            let taken = flock::take(&used, &path, FlockOperation::NonBlockingLockShared)?;
+            Ok(taken.then_some(()))
+        })?;
         Ok(Self {
             root,
             free: free_space,
+            used: used.into(),
         })
     }
 
     /// The same cache with another idea of how many bytes are free; for tests.
     #[must_use]
-    pub fn with_free_space(mut self, free: fn(&Path) -> std::io::Result<u64>) -> Self {
+    pub fn with_free_space(mut self, free: fn(&Path) -> std::io::Result<Bytes>) -> Self {
         self.free = free;
         self
     }
@@ -175,44 +205,22 @@ impl Cache {
     /// # Errors
     /// [`process::Stopped`] when interrupted while waiting.
     pub fn lock(&self, kind: &str, key: &str, what: &str, say: &dyn Fn(&str)) -> Result<Lock> {
-        let mut said = false;
-        loop {
-            if let Some(lock) = self.try_lock(kind, key)? {
-                self.sweep(&lock);
-                return Ok(lock);
-            }
-            if !said {
-                let holder = fs::read_to_string(self.lock_path(kind, key)).unwrap_or_default();
-                say(&format!(
-                    "waiting for another run ({}) that is making {what}",
-                    holder.trim()
-                ));
-                said = true;
-            }
-            if process::interrupted() {
-                return Err(process::Stopped.into());
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let waiting = || {
+            let holder = fs::read_to_string(self.lock_path(kind, key)).unwrap_or_default();
+            format!(
+                "waiting for another run ({}) that is making {what}",
+                holder.trim()
+            )
+        };
+        let lock = flock::wait(say, waiting, || self.try_lock(kind, key))?;
+        self.sweep(&lock);
+        Ok(lock)
     }
 
     fn try_lock(&self, kind: &str, key: &str) -> Result<Option<Lock>> {
         let path = self.lock_path(kind, key);
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .with_context(|| format!("opening lock {}", path.display()))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => return Ok(None),
-            Err(e) => return Err(e).with_context(|| format!("locking {}", path.display())),
-        }
-        // A prune may have unlinked the file between open and flock: then this locks nothing.
-        let (held, named) = (file.metadata()?, fs::metadata(&path));
-        if !named.is_ok_and(|n| n.ino() == held.ino() && n.dev() == held.dev()) {
+        let mut file = flock::open(&path)?;
+        if !flock::take(&file, &path, FlockOperation::NonBlockingLockExclusive)? {
             return Ok(None);
         }
         // Only a hint for the message above; a full disk must not get in the way.
@@ -223,6 +231,7 @@ impl Cache {
             kind: kind.into(),
             key: key.into(),
             _file: file,
+            _used: self.used.clone(),
         }))
     }
 
@@ -276,9 +285,7 @@ impl Cache {
             return Ok(None);
         }
         // The manifest's modification time is the time of the entry's last use.
-        if let Ok(file) = File::options().write(true).open(dir.join(manifest::NAME)) {
-            let _ = file.set_modified(SystemTime::now());
-        }
+        touch(&dir.join(manifest::NAME));
         Ok(Some(dir))
     }
 
@@ -341,10 +348,10 @@ impl Cache {
     pub fn require_space(&self, need: Bytes, what: &str) -> Result<()> {
         let free = (self.free)(&self.root)
             .with_context(|| format!("asking for free space at {}", self.root.display()))?;
-        if free < need.0 {
+        if free < need {
             bail!(
-                "{what} needs about {} in {}, and {} are free: free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk",
-                human(need.0),
+                "{what} needs about {} in {}, and {} are free: {ADVICE}",
+                human(need),
                 self.root.display(),
                 human(free)
             );
@@ -352,92 +359,9 @@ impl Cache {
         Ok(())
     }
 
-    /// Adds to an error that the disk is full, if it is.
+    /// Adds to an error that the cache's disk is full, if it is.
     pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        match (self.free)(&self.root) {
-            Ok(free) if free < 64 << 20 => error.context(format!(
-                "the disk of {} is full ({} free): free some, run `cargo xtask clean`, or set BOOTRIG_CACHE to another disk",
-                self.root.display(),
-                human(free)
-            )),
-            _ => error,
-        }
-    }
-
-    /// Removes entries not used for `older_than`, downloads and logs of that age, and
-    /// whatever dead runs left. What another run has locked stays. Returns the bytes freed.
-    ///
-    /// # Errors
-    /// When interrupted.
-    pub fn prune(&self, older_than: Duration, say: &dyn Fn(&str)) -> Result<u64> {
-        let old = |path: &Path| {
-            let used = path.symlink_metadata().and_then(|m| m.modified());
-            used.is_ok_and(|t| {
-                SystemTime::now()
-                    .duration_since(t)
-                    .is_ok_and(|age| age >= older_than)
-            })
-        };
-        let mut freed = 0;
-        for (kind, dir) in list(&self.root)
-            .into_iter()
-            .filter(|(k, d)| d.is_dir() && !NO_KINDS.contains(&k.as_str()))
-        {
-            for (name, path) in list(&dir) {
-                if process::interrupted() {
-                    return Err(process::Stopped.into());
-                }
-                let staged = name
-                    .strip_prefix(STAGED)
-                    .and_then(|n| n.split_once('-'))
-                    .map(|(key, _)| key.to_owned());
-                if staged.is_none() && !old(&used(&path)) {
-                    continue;
-                }
-                let Some(_lock) = self.try_lock(&kind, staged.as_deref().unwrap_or(&name))? else {
-                    continue;
-                };
-                freed += usage(&path);
-                say(&format!("removing {}", path.display()));
-                // Out of its name first: a half-removed entry must not look like one.
-                let aside = if staged.is_some() {
-                    path
-                } else {
-                    move_aside(&path, &name)
-                };
-                remove(&aside);
-                remove(&self.lock_path(&kind, staged.as_deref().unwrap_or(&name)));
-            }
-        }
-        for dir in ["download", "apt", "logs"] {
-            for (_, path) in list(&self.root.join(dir))
-                .into_iter()
-                .filter(|(_, p)| old(p))
-            {
-                freed += usage(&path);
-                remove(&path);
-            }
-        }
-        Ok(freed)
-    }
-}
-
-/// The file whose modification time is an entry's last use; an entry may also be a single
-/// file, named by its contents.
-fn used(entry: &Path) -> PathBuf {
-    if entry.is_dir() {
-        entry.join(manifest::NAME)
-    } else {
-        entry.to_owned()
-    }
-}
-
-fn move_aside(path: &Path, key: &str) -> PathBuf {
-    let aside = path.with_file_name(format!("{STAGED}{key}-pruned-{}", std::process::id()));
-    if fs::rename(path, &aside).is_ok() {
-        aside
-    } else {
-        path.to_owned()
+        files::explain(error, &self.root, (self.free)(&self.root), ADVICE)
     }
 }
 

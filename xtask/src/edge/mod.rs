@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What touches files, processes and the network. Edges share only core types; all stand
-//! on [`process`], [`cache`] and [`terminal`].
+//! on [`process`], [`files`], [`cache`] and [`terminal`].
 
 pub mod baselines;
 pub mod cache;
+pub mod files;
 pub mod host;
 pub mod initramfs;
 pub mod kernel;

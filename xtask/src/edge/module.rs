@@ -80,14 +80,7 @@ pub fn provide(
 }
 
 fn make(kbuild: &Path, work: &Path) -> Command {
-    let mut make = Command::new("make");
-    // Nothing of the caller's environment but what finds programs: flags in it would end
-    // up in the modules.
-    make.env_clear()
-        .envs(
-            std::env::vars_os().filter(|(k, _)| ["PATH", "HOME", "TMPDIR"].iter().any(|n| k == n)),
-        )
-        .env("LC_ALL", "C");
+    let mut make = process::tool("make");
     make.arg("-C")
         .arg(kbuild)
         .arg(format!("M={}", work.display()))

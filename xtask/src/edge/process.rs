@@ -6,7 +6,7 @@ use std::{
     io,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
-    process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio},
+    process::{ChildStdout, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -103,11 +103,6 @@ impl Child {
         self.inner.stdout.take()
     }
 
-    /// The reading end of its standard error, if that was piped and not taken yet.
-    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
-        self.inner.stderr.take()
-    }
-
     /// Kills it and its group now; [`Self::try_wait`] then tells when it has ended.
     pub fn kill(&mut self) {
         let _ = match self.reach {
@@ -172,4 +167,32 @@ pub fn which(program: &str) -> Option<PathBuf> {
             p.metadata()
                 .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
         })
+}
+
+/// A command with an environment of its own: nothing of the caller's but what finds
+/// programs, the network and the compiler cache, since `CC`, `KCFLAGS`, `MAKEFLAGS` or
+/// `TAR_OPTIONS` would change what comes out.
+pub fn tool(program: &str) -> Command {
+    const PASSED: [&str; 11] = [
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "http_proxy",
+        "https_proxy",
+        "ftp_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "SSH_AUTH_SOCK",
+    ];
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(k, _)| {
+            let name = k.to_string_lossy();
+            PASSED.contains(&name.as_ref()) || name.starts_with("CCACHE_")
+        }));
+    command.env("LC_ALL", "C");
+    command
 }

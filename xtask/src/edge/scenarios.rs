@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::cache::write_whole;
+use super::files::write_whole;
 use crate::core::{
     fault::Fault,
     scenario::{self, Known, Profiles, Scenario},

@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::cache::write_whole;
+use super::files::{self, free_space, write_whole};
 use crate::core::{
     boot::TrialResult,
     fault::Fault,
@@ -106,6 +106,10 @@ const CSV_HEADER: &str = "scenario,variant,repeat,clock,metric,unit,value\n";
 impl Run {
     /// Makes the folder of a new run.
     pub fn create(results: &Path, header: &Header) -> Result<Self> {
+        Self::make(results, header).map_err(|e| explain(e, results))
+    }
+
+    fn make(results: &Path, header: &Header) -> Result<Self> {
         let dir = results.join(&header.id);
         fs::create_dir_all(results).with_context(|| format!("creating {}", results.display()))?;
         fs::create_dir(&dir).with_context(|| format!("creating run folder {}", dir.display()))?;
@@ -192,7 +196,7 @@ impl Run {
                 known.insert(trial.id.clone(), result);
             }
         }
-        Self::open(dir, known, plan)
+        Self::open(dir, known, plan).map_err(|e| explain(e, results))
     }
 
     fn open(dir: PathBuf, results: BTreeMap<String, TrialResult>, plan: &[Trial]) -> Result<Self> {
@@ -239,6 +243,11 @@ impl Run {
 
     /// Stores a trial's result, console and channel. On return they are on disk.
     pub fn store(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
+        self.keep(trial, raw, result)
+            .map_err(|e| explain(e, &self.dir))
+    }
+
+    fn keep(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
         let name = trial.id.replace('/', ".");
         write_whole(
             &self.dir.join("console").join(format!("{name}.log")),
@@ -282,6 +291,10 @@ impl Run {
 
     /// Writes what waits behind trials that were never made, and the summary.
     pub fn finish(&mut self, summary: &Summary) -> Result<()> {
+        self.end(summary).map_err(|e| explain(e, &self.dir))
+    }
+
+    fn end(&mut self, summary: &Summary) -> Result<()> {
         let waiting: String = std::mem::take(&mut self.rows).into_values().collect();
         self.append(&waiting)?;
         self.csv.sync_all().context("writing samples.csv")?;
@@ -291,7 +304,62 @@ impl Run {
     }
 }
 
+/// Adds to an error that the disk of the results is full, if it is.
+fn explain(error: anyhow::Error, place: &Path) -> anyhow::Error {
+    const ADVICE: &str = "free some there, or keep runs on another disk with --results DIR";
+    files::explain(error, place, free_space(place), ADVICE)
+}
+
 fn trial_path(dir: &Path, trial: &Trial) -> PathBuf {
     dir.join("trials")
         .join(format!("{}.json", trial.id.replace('/', ".")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{
+        fault::{Exit, exit_of},
+        summary::summarise,
+    };
+
+    #[test]
+    fn a_full_disk_of_the_results_is_told_with_the_next_step() {
+        let results = tempfile::tempdir().unwrap();
+        let header = Header {
+            schema: SCHEMA,
+            id: "run".into(),
+            begun: String::new(),
+            command: Vec::new(),
+            clock: None,
+            repeats: None,
+            debug: false,
+            scenarios: Vec::new(),
+            ready_kernel: None,
+            under_test: Default::default(),
+            host: serde_json::Value::Null,
+            machine: serde_json::Value::Null,
+            kernels: Vec::new(),
+        };
+        let mut run = Run::create(results.path(), &header).unwrap();
+        run.rows.insert(0, "a row\n".into());
+        run.csv = File::options().append(true).open("/dev/full").unwrap();
+        let summary = summarise(
+            "run",
+            serde_json::Value::Null,
+            Vec::new(),
+            &[],
+            &BTreeMap::new(),
+        );
+        let error = run.finish(&summary).unwrap_err();
+        assert_eq!(exit_of(&error), Exit::Infrastructure);
+        let error = format!("{error:#}");
+        for want in [
+            &format!("the disk of {} is full (", run.dir().display()),
+            "--results DIR",
+            "samples.csv",
+        ] {
+            assert!(error.contains(want), "{want}: {error}");
+        }
+    }
 }

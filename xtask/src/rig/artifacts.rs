@@ -17,7 +17,8 @@ use crate::{
         scenario::Restart,
     },
     edge::{
-        cache::{Cache, write_whole},
+        cache::Cache,
+        files::{touch, write_whole},
         initramfs,
         kernel::{self, Kernel},
         module,
@@ -148,7 +149,9 @@ impl Artifacts {
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let path = folder.join(format!("{}.cpio", blake3::hash(&bytes).to_hex()));
         // Named by its contents, but the disk may have lost them: compare, do not trust.
-        if fs::read(&path).ok().as_ref() != Some(&bytes) {
+        if fs::read(&path).ok().as_ref() == Some(&bytes) {
+            touch(&path);
+        } else {
             write_whole(&path, &bytes).map_err(|e| self.cache.explain(e))?;
         }
         Ok(path)

@@ -13,8 +13,8 @@ use std::{
 };
 
 use bootrig::{
-    core::{machine::RawBoot, scenario::Clock},
-    edge::qemu::{BootFiles, CommandLine, Limits, Qemu, Version, boot},
+    core::{machine::RawBoot, qemu_version::QemuVersion, scenario::Clock},
+    edge::qemu::{BootFiles, CommandLine, Limits, Qemu, boot},
 };
 use tempfile::TempDir;
 
@@ -81,11 +81,7 @@ pub fn program(name: &str) -> PathBuf {
 pub fn qemu() -> Qemu {
     Qemu {
         program: program("player"),
-        version: Version {
-            major: 10,
-            minor: 0,
-            micro: 2,
-        },
+        version: QemuVersion(10, 0, 2),
         banner: "QEMU emulator version 10.0.2 (fake)".into(),
         sandbox: true,
     }

@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         results = Run::locate(&results, run).0;
     }
     let say = |line: &str| terminal::say(line);
-    let cache = Cache::open()?;
+    let cache = Cache::open(&say)?;
     let job = job(args, &root, &results, &cache, &say)?;
     let jobs = jobs(args, &job.plan)?;
     ensure(Wishes {

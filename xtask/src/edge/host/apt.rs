@@ -3,8 +3,13 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, SystemTime},
+};
+
+use crate::{
+    core::apt_sources::{Entry, entries},
+    edge::files::list,
 };
 
 /// Package lists older than this are fetched anew before an installation: mirrors drop
@@ -29,104 +34,15 @@ pub(super) fn lists_are_fresh(dir: &Path, now: SystemTime) -> bool {
         .is_some_and(|t| now.duration_since(t).is_ok_and(|age| age < FRESH))
 }
 
-/// One configured archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Source {
-    pub uris: Vec<String>,
-    pub suites: Vec<String>,
-    pub signed_by: Option<String>,
-}
-
-/// Everything that is configured under `etc` (`/etc/apt`).
-pub(super) fn sources(etc: &Path) -> Vec<Source> {
-    let mut files: Vec<PathBuf> = fs::read_dir(etc.join("sources.list.d"))
-        .into_iter()
+/// Everything that is configured under `etc` (`/etc/apt`) to install packages from.
+pub(super) fn sources(etc: &Path) -> Vec<Entry> {
+    let main = ("sources.list".to_owned(), etc.join("sources.list"));
+    std::iter::once(main)
+        .chain(list(&etc.join("sources.list.d")))
+        .filter_map(|(name, path)| Some(entries(&name, &fs::read_to_string(path).ok()?)))
         .flatten()
-        .filter_map(|e| Some(e.ok()?.path()))
-        .collect();
-    files.push(etc.join("sources.list"));
-    files.sort();
-    let mut found = Vec::new();
-    for file in files {
-        let Ok(text) = fs::read_to_string(&file) else {
-            continue;
-        };
-        match file.extension().and_then(|e| e.to_str()) {
-            Some("list") => found.extend(text.lines().filter_map(one_line)),
-            Some("sources") => found.extend(stanzas(&text)),
-            _ => {}
-        }
-    }
-    found
-}
-
-/// `deb [option=value ...] URI suite component...`
-fn one_line(line: &str) -> Option<Source> {
-    let mut rest = line
-        .trim()
-        .strip_prefix("deb")?
-        .strip_prefix(char::is_whitespace)?
-        .trim_start();
-    let mut signed_by = None;
-    if let Some(options) = rest.strip_prefix('[') {
-        let (inside, after) = options.split_once(']')?;
-        signed_by = inside
-            .split_whitespace()
-            .find_map(|o| o.strip_prefix("signed-by="))
-            .map(str::to_owned);
-        rest = after;
-    }
-    let mut words = rest.split_whitespace();
-    Some(Source {
-        uris: vec![words.next()?.into()],
-        suites: vec![words.next()?.into()],
-        signed_by,
-    })
-}
-
-/// Paragraphs of `Field: value`, continued by lines that begin with a space.
-fn stanzas(text: &str) -> Vec<Source> {
-    let mut found = Vec::new();
-    let plain: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
-    for stanza in plain.split(|l| l.trim().is_empty()) {
-        let field = |name: &str| -> Option<String> {
-            let at = stanza.iter().position(|l| {
-                l.split_once(':')
-                    .is_some_and(|(k, _)| k.eq_ignore_ascii_case(name))
-            })?;
-            let first = stanza[at].split_once(':')?.1;
-            let more = stanza[at + 1..]
-                .iter()
-                .take_while(|l| l.starts_with([' ', '\t']));
-            Some(
-                [first]
-                    .into_iter()
-                    .chain(more.copied())
-                    .collect::<Vec<_>>()
-                    .join(" ")
-                    .trim()
-                    .to_owned(),
-            )
-        };
-        let words = |name| {
-            field(name)
-                .map(|v| v.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
-                .unwrap_or_default()
-        };
-        let off = field("Enabled")
-            .is_some_and(|e| ["no", "false", "0"].contains(&e.to_lowercase().as_str()));
-        if off || !words("Types").iter().any(|t| t == "deb") {
-            continue;
-        }
-        // An embedded key would span lines; a path is one word.
-        let signed_by = field("Signed-By").filter(|s| s.starts_with('/') && !s.contains(' '));
-        found.push(Source {
-            uris: words("URIs"),
-            suites: words("Suites"),
-            signed_by,
-        });
-    }
-    found
+        .filter(|e| e.packages)
+        .collect()
 }
 
 #[cfg(test)]
@@ -155,21 +71,14 @@ mod tests {
         let etc = tempfile::tempdir().unwrap();
         let parts = etc.path().join("sources.list.d");
         fs::create_dir(&parts).unwrap();
-        fs::write(etc.path().join("sources.list"), "# deb http://no.example/ no main\ndeb [arch=amd64 signed-by=/k.gpg] http://a.example/debian bookworm main\ndeb-src http://a.example/debian src main\n").unwrap();
-        fs::write(parts.join("b.sources"), "Types: deb deb-src\n# why\nURIs: http://b.example/debian\nSuites: one\n two\nComponents: main\nSigned-By: /b.gpg\n\nTypes: deb\nEnabled: no\nURIs: http://c.example\nSuites: off\n").unwrap();
-        fs::write(
-            parts.join("c.list.disabled"),
-            "deb http://no.example/ disabled main\n",
-        )
-        .unwrap();
+        let line =
+            "deb http://a.example/debian bookworm main\ndeb-src http://a.example/debian src main\n";
+        let stanza = "Types: deb\nURIs: http://b.example/debian\nSuites: one two\n";
+        fs::write(etc.path().join("sources.list"), line).unwrap();
+        fs::write(parts.join("b.sources"), stanza).unwrap();
+        fs::write(parts.join("c.list.disabled"), line).unwrap();
         let found = sources(etc.path());
-        let suites: Vec<_> = found
-            .iter()
-            .flat_map(|s| &s.suites)
-            .map(String::as_str)
-            .collect();
+        let suites: Vec<_> = found.iter().flat_map(|s| &s.suites).collect();
         assert_eq!(suites, ["bookworm", "one", "two"]);
-        assert_eq!(found[0].signed_by.as_deref(), Some("/k.gpg"));
-        assert_eq!(found[1].signed_by.as_deref(), Some("/b.gpg"));
     }
 }

@@ -2,18 +2,17 @@
 //! What a run's record says about the machine it ran on: enough to judge whether two runs
 //! can be compared, nothing that names its owner.
 
-use std::{fs, process::Command, time::Duration};
+use std::fs;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{distro::Distro, needs::QemuVersion, resources::Resources};
-use crate::{
-    core::units::Bytes,
-    edge::process::{self, Stopped},
+use super::{
+    distro::Distro,
+    needs::{first_line, qemu_version},
+    resources::Resources,
 };
-
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::core::units::Bytes;
 
 /// A machine, for run.yaml.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +44,7 @@ impl Fingerprint {
     /// This machine's, now.
     ///
     /// # Errors
-    /// [`Stopped`] when interrupted; what cannot be found out is left out.
+    /// [`Stopped`](crate::core::fault::Stopped) when interrupted; what cannot be found out is left out.
     pub fn take() -> Result<Self> {
         let resources = Resources::here();
         let uname = rustix::system::uname();
@@ -58,7 +57,7 @@ impl Fingerprint {
             load: resources.load,
             distribution: Distro::here().name,
             kernel: uname.release().to_string_lossy().into_owned(),
-            qemu: QemuVersion::of("qemu-system-x86_64")?.map(|v| v.to_string()),
+            qemu: qemu_version("qemu-system-x86_64")?.map(|v| v.to_string()),
             rustc: first_line("rustc")?,
             gcc: first_line("gcc")?,
         })
@@ -73,17 +72,6 @@ fn machine(id: &str) -> String {
     }
     let hash = blake3::derive_key("bootrig host fingerprint 1", id.as_bytes());
     hash[..8].iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// The first line of `program --version`, if there is such a program.
-fn first_line(program: &str) -> Result<Option<String>> {
-    let mut command = Command::new(program);
-    command.arg("--version");
-    match process::read("asking a version", command, LIMIT) {
-        Ok(text) => Ok(text.lines().next().map(str::to_owned)),
-        Err(error) if error.is::<Stopped>() => Err(error),
-        Err(_) => Ok(None),
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,10 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::distro::Manager;
-use crate::edge::process;
+use crate::{
+    core::{apt_sources::DEBIAN_KEYRINGS, qemu_version::QemuVersion},
+    edge::process,
+};
 
 /// Something that a bench cannot do without.
 ///
@@ -50,13 +53,10 @@ pub enum Need {
     Qemu,
 }
 
-/// Where distributions put Debian's archive keys.
-const DEBIAN_KEYS: [&str; 2] = [
-    "/usr/share/keyrings/debian-archive-keyring.pgp",
-    "/usr/share/keyrings/debian-archive-keyring.gpg",
-];
 /// How long a test program may compile.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60);
+/// How long a program may take to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
 impl Need {
     /// All of them, in the order in which they are reported.
@@ -121,7 +121,7 @@ impl Need {
             Self::Xz => program("xz"),
             Self::DpkgDeb => program("dpkg-deb"),
             Self::Qemu => program("qemu-system-x86_64"),
-            Self::DebianKeys => Ok(DEBIAN_KEYS.iter().any(|k| Path::new(k).is_file())),
+            Self::DebianKeys => Ok(DEBIAN_KEYRINGS.iter().any(|k| Path::new(k).is_file())),
             Self::StaticLibc => links(
                 "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n",
                 "-static",
@@ -168,77 +168,31 @@ pub fn missing(manager: Option<Manager>) -> Result<Vec<Need>> {
     Ok(missing)
 }
 
-/// A version of QEMU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct QemuVersion(pub u32, pub u32, pub u32);
-
-impl std::fmt::Display for QemuVersion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}.{}", self.0, self.1, self.2)
-    }
+/// The version of QEMU's `program`, if it is installed and says.
+///
+/// # Errors
+/// Only when interrupted.
+pub(super) fn qemu_version(program: &str) -> Result<Option<QemuVersion>> {
+    Ok(first_line(program)?.and_then(|l| QemuVersion::parse(&l)))
 }
 
-impl QemuVersion {
-    /// The oldest that bootrig was tried with.
-    pub const OLDEST: Self = Self(7, 2, 0);
-    /// From this one on, several CPUs work in virtual time: before it a fixed instruction
-    /// rate hangs while the second CPU comes up.
-    pub const MANY_CPUS: Self = Self(8, 1, 0);
-
-    /// Reads `QEMU emulator version 10.0.2 (...)`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.split_once("version ")?.1;
-        let end = digits
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(digits.len());
-        let mut parts = digits[..end].split('.').map(|p| p.parse().unwrap_or(0));
-        Some(Self(
-            parts.next()?,
-            parts.next()?,
-            parts.next().unwrap_or(0),
-        ))
-    }
-
-    /// That of `program`, if it is installed and says.
-    ///
-    /// # Errors
-    /// Only when interrupted.
-    pub fn of(program: &str) -> Result<Option<Self>> {
-        let mut qemu = Command::new(program);
-        qemu.arg("--version");
-        match process::read("asking QEMU's version", qemu, COMPILE_LIMIT) {
-            Ok(text) => Ok(Self::parse(&text)),
-            Err(error) if error.is::<process::Stopped>() => Err(error),
-            Err(_) => Ok(None),
-        }
+/// The first line of `program --version`, if there is such a program.
+///
+/// # Errors
+/// Only when interrupted.
+pub(super) fn first_line(program: &str) -> Result<Option<String>> {
+    let mut command = Command::new(program);
+    command.arg("--version");
+    match process::read("asking a version", command, VERSION_LIMIT) {
+        Ok(text) => Ok(text.lines().next().map(str::to_owned)),
+        Err(error) if error.is::<process::Stopped>() => Err(error),
+        Err(_) => Ok(None),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_qemu_versions() {
-        let read = QemuVersion::parse;
-        assert_eq!(
-            read("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\n"),
-            Some(QemuVersion(7, 2, 22))
-        );
-        assert_eq!(
-            read("QEMU emulator version 10.0.2"),
-            Some(QemuVersion(10, 0, 2))
-        );
-        assert_eq!(
-            read("QEMU emulator version 11.0.50 (v11.0-dirty)"),
-            Some(QemuVersion(11, 0, 50))
-        );
-        assert_eq!(read("something else"), None);
-        assert!(
-            QemuVersion(8, 0, 5) < QemuVersion::MANY_CPUS
-                && QemuVersion(10, 0, 0) > QemuVersion::MANY_CPUS
-        );
-    }
 
     #[test]
     fn a_library_is_looked_for_by_linking() {

@@ -16,9 +16,12 @@ use serde::{Serialize, Serializer};
 use super::{
     apt,
     distro::{Distro, Manager},
-    needs::{Need, QemuVersion},
+    needs::{Need, qemu_version},
 };
-use crate::edge::process::which;
+use crate::{
+    core::{apt_sources::DEBIAN_MIRROR, qemu_version::QemuVersion},
+    edge::process::which,
+};
 
 /// What `manager` calls the package with `need`.
 pub fn package(manager: Manager, need: Need) -> &'static str {
@@ -99,7 +102,6 @@ pub struct Backports {
 
 /// Where the source of backports is written.
 const BACKPORTS_FILE: &str = "/etc/apt/sources.list.d/bootrig-backports.sources";
-const DEBIAN_URI: &str = "http://deb.debian.org/debian";
 const DEBIAN_KEY: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 impl Backports {
@@ -120,7 +122,7 @@ impl Backports {
         Some(Self {
             suite,
             configured,
-            uri: uri.unwrap_or_else(|| DEBIAN_URI.into()),
+            uri: uri.unwrap_or_else(|| DEBIAN_MIRROR.into()),
             signed_by: signed_by.unwrap_or_else(|| DEBIAN_KEY.into()),
         })
     }
@@ -169,8 +171,8 @@ impl Situation {
             rights: Rights::here(),
             fresh_lists: apt::lists_are_fresh(Path::new("/var/lib/apt/lists"), SystemTime::now()),
             backports: Backports::find(distro, Path::new("/etc/apt")),
-            qemu: QemuVersion::of("qemu-system-x86_64")?,
-            qemu_utils: QemuVersion::of("qemu-img")?,
+            qemu: qemu_version("qemu-system-x86_64")?,
+            qemu_utils: qemu_version("qemu-img")?,
             ask_backports,
         })
     }

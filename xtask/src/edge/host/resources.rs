@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processors, memory, load and disk space, as the kernel reports them.
+//! Processors, memory and load, as the kernel reports them.
 
-use std::{fs, path::Path, thread};
+use std::{fs, thread};
 
 use crate::core::units::Bytes;
 
@@ -54,14 +54,6 @@ fn kib(value: Option<&str>) -> Bytes {
     Bytes(number.unwrap_or(0) << 10)
 }
 
-/// What an ordinary user can still write to the file system that `path` is on, or will be
-/// on once its missing folders are made. None if even `/` does not say.
-pub fn free_space(path: &Path) -> Option<Bytes> {
-    let there = path.ancestors().find(|p| p.exists())?;
-    let space = rustix::fs::statvfs(there).ok()?;
-    Some(Bytes(space.f_bavail.saturating_mul(space.f_frsize)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +70,5 @@ mod tests {
     fn this_machine_has_something() {
         let here = Resources::here();
         assert!(here.cpus >= 1 && here.memory > Bytes(0) && here.available <= here.memory);
-        assert!(free_space(Path::new("/no/such/folder/yet")).is_some());
     }
 }

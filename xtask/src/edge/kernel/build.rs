@@ -16,11 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::tool;
-use crate::edge::{
-    cache::{self, Cache},
-    process,
-};
+use crate::edge::{cache::Cache, files, process};
 
 /// Changes whenever the same inputs would be built otherwise than before.
 pub const RECIPE: u32 = 1;
@@ -74,7 +70,7 @@ impl Toolchain {
             missing.join(", ")
         );
         let version = |program: &str| -> Result<String> {
-            let mut command = tool(program);
+            let mut command = process::tool(program);
             command.arg("--version");
             let text = process::read(
                 &format!("asking {program} for its version"),
@@ -116,7 +112,7 @@ impl<'a> Tree<'a> {
 
     /// make, in the tree, for the output directory.
     fn make(&self, targets: &[&str], limit: Duration) -> Result<()> {
-        let mut make = tool("make");
+        let mut make = process::tool("make");
         make.arg("-C")
             .arg(&self.top)
             .arg(format!("O={}", self.out().display()))
@@ -186,7 +182,7 @@ impl<'a> Tree<'a> {
             fs::create_dir_all(self.out())?;
             self.make(&["tinyconfig"], CONFIGURE_LIMIT)?;
             let merged = merge(&super::config::effective(&self.out())?);
-            cache::write_whole(&self.out().join(".config"), merged.as_bytes())?;
+            files::write_whole(&self.out().join(".config"), merged.as_bytes())?;
         }
         self.make(&["olddefconfig"], CONFIGURE_LIMIT)?;
         super::config::effective(&self.out())
@@ -213,7 +209,7 @@ impl<'a> Tree<'a> {
                 .to_string_lossy()
                 .starts_with(".tmp_vmlinux")
             {
-                cache::remove(&entry.path());
+                files::remove(&entry.path());
             }
         }
         // What kbuild writes here may hold this directory's path, and the tree will move.

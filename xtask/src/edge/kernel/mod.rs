@@ -15,7 +15,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
@@ -55,8 +54,6 @@ pub struct Kernel {
     pub source: String,
     /// First line of the compiler's version.
     pub compiler: String,
-    /// blake3 of the effective configuration, hex.
-    pub config_hash: String,
     /// How long the build took if this run built it.
     pub build: Option<Duration>,
 }
@@ -105,7 +102,6 @@ impl Kernel {
             release,
             source: format!("ready-made {}", image.display()),
             compiler,
-            config_hash: blake3::hash(&config).to_hex().to_string(),
             build: None,
         })
     }
@@ -152,34 +148,6 @@ pub fn checked_kbuild(
 /// A usage error with file and line.
 pub fn names(root: &Path) -> Result<Vec<String>> {
     Ok(sources::read(root)?.into_iter().map(|s| s.name).collect())
-}
-
-/// A command with an environment of its own: nothing of the caller's but what finds
-/// programs, the network and the compiler cache, since `CC`, `KCFLAGS`, `MAKEFLAGS` or
-/// `TAR_OPTIONS` would change what comes out.
-fn tool(program: &str) -> Command {
-    const PASSED: [&str; 11] = [
-        "PATH",
-        "HOME",
-        "TMPDIR",
-        "http_proxy",
-        "https_proxy",
-        "ftp_proxy",
-        "all_proxy",
-        "no_proxy",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-        "SSH_AUTH_SOCK",
-    ];
-    let mut command = Command::new(program);
-    command
-        .env_clear()
-        .envs(std::env::vars_os().filter(|(k, _)| {
-            let name = k.to_string_lossy();
-            PASSED.contains(&name.as_ref()) || name.starts_with("CCACHE_")
-        }));
-    command.env("LC_ALL", "C");
-    command
 }
 
 /// blake3 over parts, each preceded by its length.

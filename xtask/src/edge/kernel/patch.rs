@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use regex::Regex;
 
-use super::{copy, tool};
+use super::copy;
 use crate::{
     core::fault::Fault,
     edge::{cache::Cache, process},
@@ -252,7 +252,7 @@ pub fn apply(cache: &Cache, patches: &[Patch], tree: &Path, say: &dyn Fn(&str)) 
             }
         }
         let log = cache.log(&format!("patch-{}", std::process::id()))?;
-        let mut command = tool("patch");
+        let mut command = process::tool("patch");
         command.args([
             "-p1",
             "-F0",

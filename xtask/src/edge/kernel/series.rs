@@ -16,7 +16,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
 
-use super::{patch, tool};
+use super::patch;
 use crate::{
     core::fault::Fault,
     edge::{
@@ -288,7 +288,7 @@ fn git() -> Result<std::process::Command> {
         process::which("git").is_some(),
         "taking mails apart needs git, which is not on the PATH: install it"
     );
-    let mut git = tool("git");
+    let mut git = process::tool("git");
     // The user's settings (scissors, say) must not change what a mail holds.
     git.env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1");

@@ -1,83 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The whole way from request to kernel, over a kernel tree that takes milliseconds to
-//! build: its Makefile has kbuild's targets, compiles by copying, and notes what it does.
+//! build.
 
 use std::{
-    cell::RefCell,
     os::unix::fs::MetadataExt,
-    process::Stdio,
+    process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     time::Instant,
 };
 
+use self::lab::{Lab, PATCH};
 use super::{work::KERNEL, *};
 use crate::{
-    core::fault::{Exit, exit_of},
+    core::{
+        fault::{Exit, exit_of},
+        units::Bytes,
+    },
     edge::cache::manifest,
 };
 
-/// Recipes write to `@@/compiled`, and wait while `@@/slow` is there.
-const MAKEFILE: &str = r"
-.PHONY: tinyconfig olddefconfig bzImage modules
-tinyconfig:
-	printf 'CONFIG_SLOB=y\n' > $(O)/.config
-olddefconfig:
-	@grep -v REFUSED $(O)/.config > $(O)/.new; cmp -s $(O)/.new $(O)/.config || cp $(O)/.new $(O)/.config
-$(O)/%.o: %.c
-	@touch @@/started; while [ -e @@/slow ]; do sleep 0.05; done
-	@if grep -q BROKEN $<; then echo '$<:1: error: it is broken'; exit 1; fi
-	cp $< $@; echo $< >> @@/compiled
-bzImage: $(O)/a.o $(O)/b.o
-	mkdir -p $(O)/arch/x86/boot $(O)/include/config
-	echo 6.1.0-fake > $(O)/include/config/kernel.release
-	(head -c 514 /dev/zero; printf HdrS; head -c 8 /dev/zero; printf '\024\000'; head -c 4 /dev/zero; printf '6.1.0-fake '; cat $^) > $(O)/arch/x86/boot/bzImage
-	cat $(O)/a.o > $(O)/System.map
-modules:
-";
-
-const PATCH: &str = "--- a/a.c\n+++ b/a.c\n@@ -1 +1 @@\n-alpha\n+ALPHA\n";
-
-struct Lab {
-    dir: tempfile::TempDir,
-    cache: Cache,
-    said: RefCell<Vec<String>>,
-}
+pub mod lab;
 
 impl Lab {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let lab = Self {
-            cache: Cache::at(&dir.path().join("cache")).unwrap(),
-            dir,
-            said: RefCell::default(),
-        };
-        let at = lab.dir.path().to_str().unwrap();
-        lab.write("linux/Makefile", &MAKEFILE.replace("@@", at));
-        lab.write("linux/Kconfig", "config SLUB\n\tbool \"SLUB\"\nconfig REFUSED\n\tbool \"Refused\"\n\tdepends on OTHER\n");
-        lab.write("linux/a.c", "alpha\n");
-        lab.write("linux/b.c", "beta\n");
-        lab.write(
-            "images/kernels/sources.yaml",
-            "sources:\n  k:\n    tree: {path: linux}\n",
-        );
-        lab.write(
-            "images/kernels/fragments/base.config",
-            "CONFIG_SLUB=y\n# CONFIG_SLOB is not set\n",
-        );
-        lab.write("images/kernels/patches/s/k/series", "a.patch\n");
-        lab.write("images/kernels/patches/s/k/a.patch", PATCH);
-        lab
-    }
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-    fn write(&self, name: &str, text: &str) {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        fs::write(self.path(name), text).unwrap();
-    }
     fn provide(&self, series: Option<&str>) -> Result<Kernel> {
         provide(self.dir.path(), &self.cache, &spec(series), &|line| {
-            self.said.borrow_mut().push(line.to_owned())
+            self.say(line)
         })
     }
     /// What was compiled since the last call, sorted: make works in parallel.
@@ -87,9 +34,6 @@ impl Lab {
         let mut files: Vec<_> = text.lines().collect();
         files.sort_unstable();
         files.join(" ")
-    }
-    fn said(&self) -> String {
-        self.said.take().join("\n")
     }
     fn leftovers(&self) -> Vec<String> {
         let kinds = fs::read_dir(self.cache.root())
@@ -225,7 +169,7 @@ fn a_corrupt_entry_is_named_and_made_again() {
     // Damage in the build tree shows when something is to be built with it.
     fs::write(again.kbuild.join("b.o"), "rubbish").unwrap();
     let kbuild = checked_kbuild(lab.dir.path(), &lab.cache, &spec(None), &again, &|l| {
-        lab.said.borrow_mut().push(l.into())
+        lab.say(l)
     })
     .unwrap();
     assert_eq!(fs::read_to_string(kbuild.join("b.o")).unwrap(), "beta\n");
@@ -286,7 +230,7 @@ fn user_mistakes_are_usage_errors() {
 #[test]
 fn without_space_nothing_is_begun() {
     let mut lab = Lab::new();
-    lab.cache = lab.cache.clone().with_free_space(|_| Ok(100 << 20));
+    lab.cache = lab.cache.clone().with_free_space(|_| Ok(Bytes(100 << 20)));
     let error = format!("{:#}", lab.provide(None).unwrap_err());
     assert!(
         error.contains("100 MiB are free") && error.contains("cargo xtask clean"),

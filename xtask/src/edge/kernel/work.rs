@@ -157,7 +157,6 @@ impl<'a> Work<'a> {
             release: meta.release,
             source: meta.source,
             compiler: meta.compiler,
-            config_hash: meta.config_hash,
             build: None,
         })
     }

@@ -7,13 +7,14 @@ use std::{
 };
 
 use super::{
-    find::{Qemu, SANDBOX, Version},
+    find::{Qemu, SANDBOX},
     kernel_words,
 };
 use crate::core::{
     fault::Fault,
     layout::Layout,
     plan::Trial,
+    qemu_version::QemuVersion,
     scenario::{Clock, MachineKind, MachineSpec, Restart},
 };
 
@@ -126,7 +127,7 @@ pub enum Note {
         /// As the scenario asked.
         wanted: u32,
         /// The QEMU.
-        version: Version,
+        version: QemuVersion,
     },
 }
 
@@ -136,7 +137,7 @@ impl fmt::Display for Note {
             Self::OneCpu { wanted, version } => write!(
                 f,
                 "1 CPU instead of {wanted}: in virtual time QEMU {version} starts no second one ({} and newer do)",
-                Version::SMP_ICOUNT
+                QemuVersion::MANY_CPUS
             ),
         }
     }
@@ -424,14 +425,14 @@ fn machine(kind: MachineKind) -> &'static str {
     }
 }
 
-fn cpus(spec: &MachineSpec, clock: Clock, version: Version) -> Result<(u32, Vec<Note>), Fault> {
+fn cpus(spec: &MachineSpec, clock: Clock, version: QemuVersion) -> Result<(u32, Vec<Note>), Fault> {
     if !(1..=MOST_CPUS).contains(&spec.cpus) {
         return Err(Fault::usage(format!(
             "a machine has 1 to {MOST_CPUS} CPUs, not {}",
             spec.cpus
         )));
     }
-    if spec.cpus > 1 && clock == Clock::Virtual && version < Version::SMP_ICOUNT {
+    if spec.cpus > 1 && clock == Clock::Virtual && version < QemuVersion::MANY_CPUS {
         return Ok((
             1,
             vec![Note::OneCpu {

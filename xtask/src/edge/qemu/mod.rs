@@ -16,8 +16,8 @@ pub use command::{
     Accelerator, BootFiles, CommandLine, Host, Note, command, gdb_args, gdb_hint, interactive,
     shell_quote,
 };
-pub use find::{Qemu, Version, find};
+pub use find::{Qemu, find};
 pub use limits::Limits;
-pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz, remembered};
+pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz, kvm_missing, remembered};
 pub use rom::sync_rom;
 pub use run::boot;

@@ -21,9 +21,10 @@ use super::{
 };
 use crate::{
     core::{machine::End, units::Nanos},
-    edge::{cache::write_whole, process},
+    edge::{files::write_whole, process},
 };
 
+const KVM: &str = "/dev/kvm";
 /// The probe's guest is up in half a second under KVM.
 const PATIENCE: Nanos = Nanos(15_000_000_000);
 
@@ -62,7 +63,7 @@ pub fn choose(
     image: &ProbeImage,
     memory: &Path,
 ) -> Result<Accelerator> {
-    let device = Path::new("/dev/kvm");
+    let device = Path::new(KVM);
     let patience = PATIENCE;
     Probe {
         device,
@@ -72,6 +73,23 @@ pub fn choose(
         patience,
     }
     .choose(choice)
+}
+
+/// Why there is no using KVM here, as far as its device tells without a boot.
+pub fn kvm_missing() -> Option<String> {
+    unusable(Path::new(KVM))
+}
+
+fn unusable(device: &Path) -> Option<String> {
+    let shown = device.display();
+    let error = File::options().read(true).write(true).open(device).err()?;
+    Some(match error.kind() {
+        io::ErrorKind::NotFound => format!("there is no {shown}"),
+        io::ErrorKind::PermissionDenied => {
+            format!("{shown} may not be opened (is the user in group kvm?)")
+        }
+        _ => format!("opening {shown}: {error}"),
+    })
 }
 
 /// What a probe made since the host booted found out, with whatever kernel, if `memory`
@@ -134,15 +152,8 @@ impl Probe<'_> {
 
     /// Why KVM does not work, if it does not.
     fn fault(&self) -> Result<Option<String>> {
-        let device = self.device.display();
-        if let Err(error) = File::options().read(true).write(true).open(self.device) {
-            return Ok(Some(match error.kind() {
-                io::ErrorKind::NotFound => format!("there is no {device}"),
-                io::ErrorKind::PermissionDenied => {
-                    format!("{device} may not be opened (is the user in group kvm?)")
-                }
-                _ => format!("opening {device}: {error}"),
-            }));
+        if let Some(why) = unusable(self.device) {
+            return Ok(Some(why));
         }
         let identity = self.identity()?;
         let path = self.memory.join("accelerator.json");

@@ -15,16 +15,15 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::{mirrors::Mirrors, run, tool, unpack};
-use crate::edge::{
-    cache::{self, Cache, Check},
-    process,
+use super::{mirrors::Mirrors, run, unpack};
+use crate::{
+    core::apt_sources::DEBIAN_KEYRINGS,
+    edge::{
+        cache::{Cache, Check},
+        files, process,
+    },
 };
 
-const KEYRINGS: [&str; 2] = [
-    "/usr/share/keyrings/debian-archive-keyring.pgp",
-    "/usr/share/keyrings/debian-archive-keyring.gpg",
-];
 const UPDATE_LIMIT: Duration = Duration::from_secs(900);
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 /// Entries that say which version stands in for a pinned one that the archive lost.
@@ -80,7 +79,7 @@ pub fn fetch(cache: &Cache, wanted: &Wanted, dir: &Path, say: &dyn Fn(&str)) -> 
             super::super::sources::FILE
         );
     }
-    let keyring = KEYRINGS.into_iter().find(|k| Path::new(k).is_file());
+    let keyring = DEBIAN_KEYRINGS.into_iter().find(|k| Path::new(k).is_file());
     let keyring = keyring.ok_or_else(|| {
         anyhow!("Debian's archive keys are missing: install the package debian-archive-keyring")
     })?;
@@ -127,7 +126,7 @@ impl Apt {
         }
         // An empty list of installed packages: what is installed here does not matter.
         fs::write(dir.join("state/status"), "")?;
-        cache::write_whole(
+        files::write_whole(
             &dir.join("sources.list"),
             source_lines(wanted.suites, keyring, mirrors).as_bytes(),
         )?;
@@ -141,7 +140,7 @@ impl Apt {
             Duration::from_secs(30),
         )
         .unwrap_or_default();
-        cache::write_whole(
+        files::write_whole(
             &apt.dir.join("apt.conf"),
             configuration(&apt.dir, &system)?.as_bytes(),
         )?;
@@ -149,7 +148,7 @@ impl Apt {
     }
 
     fn system_command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = tool(program);
+        let mut command = process::tool(program);
         command.args(args).current_dir(&self.dir);
         command
     }
@@ -228,7 +227,7 @@ impl Apt {
             deb.with_context(|| format!("apt-get download left no package in {}", into.display()))?;
         say(&format!("unpacking {package}"));
         let files = into.join("files");
-        let mut extract = tool("dpkg-deb");
+        let mut extract = process::tool("dpkg-deb");
         extract.arg("--extract").arg(&deb).arg(&files);
         run(
             &format!("unpacking {}", deb.display()),
@@ -247,9 +246,9 @@ impl Apt {
             .with_context(|| format!("package {package} has no /usr/src/{prefix}*"))?
             .path();
         unpack(&archive, &dir.join("tree"), 1, &self.log)?;
-        cache::remove(into);
+        files::remove(into);
         // apt keeps the package here if it had to resume; nobody needs it any more.
-        cache::remove(&self.dir.join("cache"));
+        files::remove(&self.dir.join("cache"));
         Ok(())
     }
 }

@@ -10,12 +10,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{Identity, run, tool, unpack};
-use crate::edge::{
-    cache::{self, Cache},
-    kernel::sources::Place,
-    process,
-};
+use super::{Identity, run, unpack};
+use crate::edge::{cache::Cache, files, kernel::sources::Place, process};
 
 const ASK_LIMIT: Duration = Duration::from_secs(60);
 const FETCH_LIMIT: Duration = Duration::from_secs(2 * 3600);
@@ -39,7 +35,7 @@ fn is_commit(text: &str) -> bool {
 }
 
 fn git(dir: &Path) -> Command {
-    let mut git = tool("git");
+    let mut git = process::tool("git");
     git.arg("-C").arg(dir);
     // No question on the terminal, and none of the transports that run programs.
     git.env("GIT_TERMINAL_PROMPT", "0")
@@ -78,7 +74,7 @@ fn far(cache: &Cache, url: &str, reference: &str, say: &dyn Fn(&str)) -> Result<
         Ok(out) => {
             let commit = pick(&out, reference)
                 .with_context(|| format!("{url} has no tag or branch {reference}"))?;
-            cache::write_whole(&last, commit.as_bytes())?;
+            files::write_whole(&last, commit.as_bytes())?;
             Ok(commit)
         }
         Err(e) if e.is::<process::Stopped>() => Err(e),
@@ -165,8 +161,8 @@ pub fn fetch(
         bail!("git archive left nothing for {commit}");
     }
     unpack(&archive, &dir.join("tree"), 0, &log)?;
-    cache::remove(&archive);
-    cache::remove(&dir.join("git"));
+    files::remove(&archive);
+    files::remove(&dir.join("git"));
     Ok(())
 }
 

@@ -3,6 +3,11 @@
 
 use std::{fs, path::Path};
 
+use crate::{
+    core::apt_sources::{DEBIAN_MIRROR, entries},
+    edge::files::list,
+};
+
 /// The mirrors to ask, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirrors {
@@ -16,31 +21,19 @@ impl Mirrors {
     /// Debian's own.
     pub fn public() -> Self {
         Self {
-            archive: vec!["http://deb.debian.org/debian".into()],
-            security: vec!["http://deb.debian.org/debian-security".into()],
+            archive: vec![DEBIAN_MIRROR.into()],
+            security: vec![format!("{DEBIAN_MIRROR}-security")],
         }
     }
 
     /// Those in the apt configuration at `etc` (/etc/apt), Debian's own where it has none.
     pub fn configured(etc: &Path) -> Self {
         let mut found = Self::default();
-        let mut files = vec![etc.join("sources.list")];
-        let mut parts: Vec<_> = fs::read_dir(etc.join("sources.list.d"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|e| e.path())
-            .collect();
-        parts.sort();
-        files.append(&mut parts);
-        for file in files {
-            let Ok(text) = fs::read_to_string(&file) else {
-                continue;
-            };
-            match file.extension().and_then(|e| e.to_str()) {
-                Some("list") => one_line(&text).for_each(|u| found.add(u)),
-                Some("sources") => deb822(&text).iter().for_each(|u| found.add(u)),
-                _ => {}
+        let main = ("sources.list".to_owned(), etc.join("sources.list"));
+        for (name, path) in std::iter::once(main).chain(list(&etc.join("sources.list.d"))) {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            for entry in entries(&name, &text) {
+                entry.uris.iter().for_each(|u| found.add(u));
             }
         }
         let public = Self::public();
@@ -74,60 +67,6 @@ impl Mirrors {
     }
 }
 
-/// URIs of `deb [options] uri suite component...` lines.
-fn one_line(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let line = line.split('#').next()?.trim();
-        let rest = line
-            .strip_prefix("deb-src")
-            .or_else(|| line.strip_prefix("deb"))?;
-        let rest = rest.strip_prefix([' ', '\t'])?.trim_start();
-        let rest = if rest.starts_with('[') {
-            rest.split_once(']')?.1
-        } else {
-            rest
-        };
-        rest.split_whitespace().next()
-    })
-}
-
-/// URIs of the enabled stanzas of a deb822 file.
-fn deb822(text: &str) -> Vec<String> {
-    let mut uris = Vec::new();
-    let text = text
-        .lines()
-        .filter(|l| !l.starts_with('#'))
-        .map(|l| if l.trim().is_empty() { "" } else { l })
-        .collect::<Vec<_>>()
-        .join("\n");
-    for stanza in text.split("\n\n") {
-        let mut fields: Vec<(String, String)> = Vec::new();
-        for line in stanza.lines() {
-            match (
-                line.starts_with([' ', '\t']),
-                line.split_once(':'),
-                fields.last_mut(),
-            ) {
-                (true, _, Some(last)) => last.1 += line,
-                (false, Some((name, value)), _) => {
-                    fields.push((name.trim().to_ascii_lowercase(), value.to_owned()))
-                }
-                _ => {}
-            }
-        }
-        let get = |name: &str| {
-            fields
-                .iter()
-                .find(|f| f.0 == name)
-                .map_or("", |f| f.1.trim())
-        };
-        if !["no", "false", "off", "0"].contains(&get("enabled").to_ascii_lowercase().as_str()) {
-            uris.extend(get("uris").split_whitespace().map(str::to_owned));
-        }
-    }
-    uris
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,8 +89,8 @@ mod tests {
             ),
             (
                 "sources.list.d/debian.sources",
-                "Types: deb\n# a comment\nURIs: http://two.example/debian\n  http://three.example/debian\nSuites: bookworm\n\nTypes: deb\nURIs: https://two.example/debian-security\n\n\
-                 Enabled: no\nURIs: http://off.example/debian\n",
+                "Types: deb\n# a comment\nURIs: http://two.example/debian\n  http://three.example/debian\nSuites: bookworm\n\nTypes: deb\nURIs: https://two.example/debian-security\nSuites: bookworm-security\n\n\
+                 Types: deb\nEnabled: no\nURIs: http://off.example/debian\nSuites: off\n",
             ),
             (
                 "sources.list.d/other.list",
@@ -159,7 +98,7 @@ mod tests {
             ),
             (
                 "sources.list.d/debian.sources.bak",
-                "URIs: http://bak.example/debian\n",
+                "Types: deb\nSuites: x\nURIs: http://bak.example/debian\n",
             ),
         ]);
         assert_eq!(

@@ -10,10 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    sources::{Origin, Source},
-    tool,
-};
+use super::sources::{Origin, Source};
 use crate::{
     core::units::Bytes,
     edge::{
@@ -87,16 +84,10 @@ pub fn provide(
     identity: &Identity,
     say: &dyn Fn(&str),
 ) -> Result<(Identity, PathBuf)> {
-    let key = identity.key();
-    let lock = cache.lock(
-        KIND,
-        &key,
-        &format!("the source of kernel {}", source.name),
-        say,
-    )?;
-    if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
-        return Ok((identity.clone(), dir));
-    }
+    let lock = match find(cache, source, identity, say)? {
+        Found::Whole(dir) => return Ok((identity.clone(), dir)),
+        Found::Nothing(lock) => lock,
+    };
     cache.require_space(
         NEED,
         &format!("fetching the source of kernel {}", source.name),
@@ -115,21 +106,32 @@ pub fn provide(
         None => Ok((identity.clone(), store(cache, &lock, staged)?)),
         Some(other) => {
             // The other version may be there already, or be in the making by another run.
-            let key = other.key();
-            let lock = cache.lock(
-                KIND,
-                &key,
-                &format!("the source of kernel {}", source.name),
-                say,
-            )?;
-            if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
-                return Ok((other, dir));
-            }
+            let lock = match find(cache, source, &other, say)? {
+                Found::Whole(dir) => return Ok((other, dir)),
+                Found::Nothing(lock) => lock,
+            };
             let staged_other = cache.stage(&lock)?;
             fs::rename(staged.dir().join("tree"), staged_other.dir().join("tree"))?;
             Ok((other, store(cache, &lock, staged_other)?))
         }
     }
+}
+
+/// What the cache has of a source.
+enum Found {
+    /// Its entry.
+    Whole(PathBuf),
+    /// Nothing, and the right to make it.
+    Nothing(Lock),
+}
+
+/// Looks for a source, once nobody else is making it.
+fn find(cache: &Cache, source: &Source, identity: &Identity, say: &dyn Fn(&str)) -> Result<Found> {
+    let key = identity.key();
+    let what = format!("the source of kernel {}", source.name);
+    let lock = cache.lock(KIND, &key, &what, say)?;
+    let there = cache.get(KIND, &key, Check::Full, say)?;
+    Ok(there.map_or(Found::Nothing(lock), Found::Whole))
 }
 
 fn store(cache: &Cache, lock: &Lock, staged: Staged) -> Result<PathBuf> {
@@ -186,7 +188,7 @@ fn fetch(
 /// an archive from the future would have make build forever.
 fn unpack(archive: &Path, to: &Path, strip: u8, log: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
-    let mut tar = tool("tar");
+    let mut tar = process::tool("tar");
     tar.args([
         "--extract",
         "--no-same-owner",

@@ -12,12 +12,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use super::{run, tool, unpack};
-use crate::edge::{
-    cache::{self, Cache},
-    kernel::sources::Place,
-    process,
-};
+use super::{run, unpack};
+use crate::edge::{cache::Cache, files, kernel::sources::Place, process};
 
 const LIMIT: Duration = Duration::from_secs(2 * 3600);
 
@@ -46,7 +42,7 @@ pub fn fetch(
     say(&format!("unpacking {}", file.display()));
     unpack(&file, &dir.join("tree"), 1, &log)?;
     if matches!(from, Place::Url(_)) {
-        cache::remove(&file);
+        files::remove(&file);
     }
     Ok(())
 }
@@ -82,7 +78,7 @@ fn download(
         // The old part may be of another file, or whole already, or the server may not
         // let us go on: once more from the beginning.
         say(&format!("downloading {url} from the beginning"));
-        cache::remove(&part);
+        files::remove(&part);
         transfer(url, &part, log)?;
         check(url, &part, sha256)?;
     }
@@ -95,7 +91,7 @@ fn download(
 fn check(url: &str, part: &Path, sha256: &str) -> Result<()> {
     let got = sum(part)?;
     if got != sha256 {
-        cache::remove(part);
+        files::remove(part);
         bail!("{url} has sha256 {got}, not {sha256} as sources.yaml says; the download is removed");
     }
     Ok(())
@@ -112,7 +108,7 @@ fn transfer(url: &str, part: &Path, log: &Path) -> Result<()> {
 
 fn downloader(url: &str, part: &Path) -> Result<Command> {
     if process::which("curl").is_some() {
-        let mut curl = tool("curl");
+        let mut curl = process::tool("curl");
         curl.args([
             "--fail",
             "--location",
@@ -136,7 +132,7 @@ fn downloader(url: &str, part: &Path) -> Result<Command> {
         return Ok(curl);
     }
     if process::which("wget").is_some() {
-        let mut wget = tool("wget");
+        let mut wget = process::tool("wget");
         wget.args(["--no-verbose", "--tries=3", "--timeout=60", "--continue"])
             .arg("--output-document")
             .arg(part)

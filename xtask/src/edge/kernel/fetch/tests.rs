@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use std::{
-    cell::RefCell,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
     sync::mpsc,
@@ -11,44 +10,18 @@ use sha2::{Digest, Sha256};
 use super::*;
 use crate::{
     core::fault::{Exit, exit_of},
-    edge::kernel::sources::Place,
+    edge::kernel::{sources::Place, tests::lab::Lab},
 };
 
-struct Lab {
-    dir: tempfile::TempDir,
-    cache: Cache,
-    said: RefCell<Vec<String>>,
-}
-
 impl Lab {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let lab = Self {
-            cache: Cache::at(&dir.path().join("cache")).unwrap(),
-            dir,
-            said: RefCell::default(),
-        };
-        fs::create_dir_all(lab.path("linux/kernel")).unwrap();
-        fs::write(
-            lab.path("linux/Makefile"),
-            "mrproper:\n\trm -rf .config include/config\n",
-        )
-        .unwrap();
-        fs::write(lab.path("linux/Kconfig"), "").unwrap();
-        fs::write(lab.path("linux/kernel/fork.c"), "x".repeat(100_000)).unwrap();
-        lab
-    }
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
     /// Runs a program in the lab, which must succeed.
     fn run(&self, program: &str, args: &[&str]) -> String {
-        let mut command = tool(program);
+        let mut command = process::tool(program);
         command.args(args).current_dir(self.dir.path());
         process::read(program, command, Duration::from_secs(60)).unwrap()
     }
-    fn provide(&self, origin: Origin) -> Result<(Identity, PathBuf)> {
-        let say = |line: &str| self.said.borrow_mut().push(line.to_owned());
+    fn fetch(&self, origin: Origin) -> Result<(Identity, PathBuf)> {
+        let say = |line: &str| self.say(line);
         let source = Source {
             name: "k".into(),
             origin,
@@ -57,9 +30,6 @@ impl Lab {
         };
         let identity = identify(&self.cache, &source, &say)?;
         provide(&self.cache, &source, &identity, &say)
-    }
-    fn said(&self) -> String {
-        self.said.take().join("\n")
     }
     /// The kernel as a tarball, and its sha256.
     fn tarball(&self) -> (PathBuf, String) {
@@ -133,11 +103,11 @@ fn a_tarball_by_path_is_checked_unpacked_and_kept() {
         from: Place::Path(path.clone()),
         sha256: sum.clone(),
     };
-    let (identity, dir) = lab.provide(origin.clone()).unwrap();
+    let (identity, dir) = lab.fetch(origin.clone()).unwrap();
     assert!(identity.text.contains(&sum) && dir.join("tree/kernel/fork.c").is_file());
     // Once there, the tarball is not needed.
     fs::remove_file(&path).unwrap();
-    assert_eq!(lab.provide(origin).unwrap().1, dir);
+    assert_eq!(lab.fetch(origin).unwrap().1, dir);
     assert!(!lab.said().contains("corrupt"));
 }
 
@@ -147,7 +117,7 @@ fn a_wrong_checksum_is_refused_with_both_sums_and_the_download_removed() {
     let (path, sum) = lab.tarball();
     let wrong = "ab".repeat(32);
     let refused = |origin| {
-        let error = format!("{:#}", lab.provide(origin).unwrap_err());
+        let error = format!("{:#}", lab.fetch(origin).unwrap_err());
         assert!(error.contains(&sum) && error.contains(&wrong), "{error}");
     };
     refused(Origin::Tarball {
@@ -179,10 +149,10 @@ fn an_interrupted_download_is_taken_up_where_it_stopped() {
         from: Place::Url(url.clone()),
         sha256: sum.clone(),
     };
-    let error = format!("{:#}", lab.provide(origin.clone()).unwrap_err());
+    let error = format!("{:#}", lab.fetch(origin.clone()).unwrap_err());
     assert!(error.contains(&url), "{error}");
     assert_eq!(lab.downloads(), [format!("{sum}.part")]);
-    let (_, dir) = lab.provide(origin).unwrap();
+    let (_, dir) = lab.fetch(origin).unwrap();
     assert!(dir.join("tree/kernel/fork.c").is_file());
     assert_eq!(ranges.iter().collect::<Vec<_>>(), ["", "50000-"]);
     assert_eq!(lab.downloads(), Vec::<String>::new());
@@ -204,7 +174,7 @@ fn a_part_of_something_else_is_begun_again() {
     )
     .unwrap();
     let (url, ranges) = serve(fs::read(&path).unwrap(), vec![None, None]);
-    lab.provide(Origin::Tarball {
+    lab.fetch(Origin::Tarball {
         from: Place::Url(url),
         sha256: sum,
     })
@@ -220,14 +190,14 @@ fn what_holds_no_kernel_is_refused() {
     let (path, sha256) = lab.tarball();
     let error = format!(
         "{:#}",
-        lab.provide(Origin::Tarball {
+        lab.fetch(Origin::Tarball {
             from: Place::Path(path),
             sha256
         })
         .unwrap_err()
     );
     assert!(error.contains("no kernel source"), "{error}");
-    let error = lab.provide(Origin::Tree(lab.path("linux"))).unwrap_err();
+    let error = lab.fetch(Origin::Tree(lab.path("linux"))).unwrap_err();
     assert_eq!(exit_of(&error), Exit::Usage);
 }
 
@@ -235,20 +205,20 @@ fn what_holds_no_kernel_is_refused() {
 fn a_tree_is_copied_clean_and_known_again_by_its_bytes() {
     let lab = Lab::new();
     let origin = || Origin::Tree(lab.path("linux"));
-    let (first, dir) = lab.provide(origin()).unwrap();
+    let (first, dir) = lab.fetch(origin()).unwrap();
     fs::create_dir_all(lab.path("linux/.git")).unwrap();
     fs::write(lab.path("linux/.git/HEAD"), "x").unwrap();
     // What a build in place left is not the source.
     fs::write(lab.path("linux/.config"), "x").unwrap();
-    let (second, _) = lab.provide(origin()).unwrap();
+    let (second, _) = lab.fetch(origin()).unwrap();
     assert_eq!(first, second);
     assert!(!dir.join("tree/.git").exists() && !dir.join("tree/.config").exists());
     lab.said();
-    lab.provide(origin()).unwrap();
+    lab.fetch(origin()).unwrap();
     assert_eq!(lab.said(), "", "an untouched tree is not copied again");
     // Editing the tree makes another source and leaves the copy alone.
     fs::write(lab.path("linux/kernel/fork.c"), "y").unwrap();
-    assert_ne!(lab.provide(origin()).unwrap().0, first);
+    assert_ne!(lab.fetch(origin()).unwrap().0, first);
     assert_eq!(
         fs::read(dir.join("tree/kernel/fork.c")).unwrap().len(),
         100_000
@@ -286,14 +256,14 @@ fn a_commit_is_taken_from_a_near_and_a_far_repository() {
         from: Place::Path(lab.path("linux")),
         reference: reference.into(),
     };
-    let (identity, dir) = lab.provide(near("v1")).unwrap();
+    let (identity, dir) = lab.fetch(near("v1")).unwrap();
     assert_eq!(identity.text, format!("git commit {commit}"));
     assert_eq!(
         fs::read(dir.join("tree/kernel/fork.c")).unwrap().len(),
         100_000,
         "the commit, not the work tree"
     );
-    let error = format!("{:#}", lab.provide(near("v2")).unwrap_err());
+    let error = format!("{:#}", lab.fetch(near("v2")).unwrap_err());
     assert!(error.contains("looking for v2 in"), "{error}");
     // The same commit from elsewhere is the same source.
     let url = format!("file://{}", lab.path("linux").display());
@@ -302,7 +272,7 @@ fn a_commit_is_taken_from_a_near_and_a_far_repository() {
         reference: reference.into(),
     };
     assert_eq!(
-        lab.provide(far("v1")).unwrap(),
+        lab.fetch(far("v1")).unwrap(),
         (identity.clone(), dir.clone())
     );
     fs::remove_dir_all(&dir).unwrap();
@@ -317,7 +287,7 @@ fn a_commit_is_taken_from_a_near_and_a_far_repository() {
         ],
     );
     assert!(
-        lab.provide(far("v1"))
+        lab.fetch(far("v1"))
             .unwrap()
             .1
             .join("tree/Makefile")
@@ -326,7 +296,7 @@ fn a_commit_is_taken_from_a_near_and_a_far_repository() {
     // Out of reach, the last answer holds, loudly.
     fs::rename(lab.path("linux/.git"), lab.path("linux/git")).unwrap();
     lab.said();
-    assert_eq!(lab.provide(far("v1")).unwrap().0, identity);
+    assert_eq!(lab.fetch(far("v1")).unwrap().0, identity);
     assert!(lab.said().contains("warning: asking file://"));
 }
 
@@ -338,7 +308,7 @@ fn a_version_that_the_archive_lost_stays_replaced() {
         version: "6.1.1-1",
         suites: &[],
     };
-    let say = |line: &str| lab.said.borrow_mut().push(line.to_owned());
+    let say = |line: &str| lab.say(line);
     assert_eq!(
         apt::in_force(&lab.cache, wanted.package, wanted.version, &say).unwrap(),
         "6.1.1-1"

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{Identity, KIND, NEED, run, store, tool};
+use super::{Identity, KIND, NEED, run, store};
 use crate::{
     core::fault::Fault,
     edge::{
@@ -77,7 +77,7 @@ fn snapshot(cache: &Cache, path: &Path, before: &str, say: &dyn Fn(&str)) -> Res
     .map_err(|e| cache.explain(e))?;
     if tree.join(".config").exists() || tree.join("include/config").exists() {
         // It was built in place; a build elsewhere wants it clean.
-        let mut clean = tool("make");
+        let mut clean = process::tool("make");
         clean.arg("-C").arg(&tree).args(["ARCH=x86", "mrproper"]);
         run(
             "cleaning the copy",

@@ -91,7 +91,7 @@ fn host(version: &str, accelerator: Accelerator) -> Host {
     Host {
         qemu: Qemu {
             program: "/usr/bin/qemu-system-x86_64".into(),
-            version: Version::parse(&banner).unwrap(),
+            version: QemuVersion::parse(&banner).unwrap(),
             banner,
             sandbox: true,
         },

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every edge asks of the file system: whole writes, flushes, removal, free space, and
+//! saying that it was the disk.
+
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use anyhow::{Context, Result};
+
+use crate::core::{
+    fault::{Exit, exit_of},
+    units::Bytes,
+};
+
+/// With less than this free a disk counts as full: compilers and the like do not say why
+/// they could not write.
+const ALMOST_NOTHING: Bytes = Bytes(64 << 20);
+
+/// Names and paths in a directory, sorted; nothing when there is no such directory.
+pub fn list(dir: &Path) -> Vec<(String, PathBuf)> {
+    let mut all: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| (e.file_name().to_string_lossy().into_owned(), e.path()))
+        .collect();
+    all.sort();
+    all
+}
+
+/// Removes a file or tree as well as it goes: a compiler that outlived a killed run may
+/// still be adding files; what stays is swept another time.
+pub fn remove(path: &Path) {
+    for _ in 0..3 {
+        let gone = match path.symlink_metadata() {
+            Err(_) => return,
+            Ok(m) if m.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+        };
+        match gone {
+            Err(e) if e.kind() == ErrorKind::DirectoryNotEmpty => {}
+            _ => return,
+        }
+    }
+}
+
+/// Makes a file or folder look changed now, as well as it goes: where times tell of the last
+/// use.
+pub fn touch(path: &Path) {
+    if let Ok(file) = File::open(path) {
+        let _ = file.set_modified(SystemTime::now());
+    }
+}
+
+/// Bytes on disk below a path, not counting files that have another name elsewhere.
+pub fn usage(path: &Path) -> u64 {
+    let Ok(meta) = path.symlink_metadata() else {
+        return 0;
+    };
+    if meta.is_dir() {
+        return list(path).iter().map(|(_, p)| usage(p)).sum();
+    }
+    if meta.nlink() > 1 {
+        0
+    } else {
+        meta.blocks() * 512
+    }
+}
+
+/// What an ordinary user can still write to the file system that `path` is on, or will be
+/// on once its missing folders are made.
+///
+/// # Errors
+/// When that file system does not say.
+pub fn free_space(path: &Path) -> io::Result<Bytes> {
+    let there = path.ancestors().find(|p| p.exists());
+    let space = rustix::fs::statvfs(there.unwrap_or(Path::new(".")))?;
+    Ok(Bytes(space.f_bavail.saturating_mul(space.f_frsize)))
+}
+
+/// Adds to `error`, of writing below `place`, that its disk is full, if it is, with `free`
+/// as its free space and with `advice`: what to do about it. An error that has its own
+/// exit code says what to do itself.
+pub fn explain(
+    error: anyhow::Error,
+    place: &Path,
+    free: io::Result<Bytes>,
+    advice: &str,
+) -> anyhow::Error {
+    let said = error.chain().filter_map(|e| e.downcast_ref::<io::Error>());
+    let full = said
+        .map(io::Error::kind)
+        .any(|k| matches!(k, ErrorKind::StorageFull | ErrorKind::QuotaExceeded));
+    let low = free.as_ref().is_ok_and(|f| *f < ALMOST_NOTHING);
+    if !(full || low) || exit_of(&error) != Exit::Infrastructure {
+        return error;
+    }
+    let free = free.map_or("an unknown amount".into(), human);
+    error.context(format!(
+        "the disk of {} is full ({free} free): {advice}",
+        place.display()
+    ))
+}
+
+/// A size for people, not exact.
+pub fn human(size: Bytes) -> String {
+    if size.0 >= 1 << 30 {
+        format!("{:.1} GiB", size.0 as f64 / f64::from(1 << 30))
+    } else {
+        format!("{} MiB", size.0 >> 20)
+    }
+}
+
+/// Flushes what is below `dir`: a few `files` one by one, very many by flushing their file
+/// system.
+///
+/// # Errors
+/// When the disk is full or fails.
+pub fn flush(dir: &Path, files: usize) -> Result<()> {
+    if files > 64 {
+        return Ok(rustix::fs::syncfs(File::open(dir)?).map_err(io::Error::from)?);
+    }
+    for (_, path) in list(dir) {
+        let meta = path.symlink_metadata()?;
+        if meta.is_dir() {
+            flush(&path, files)?;
+        } else if meta.is_file() {
+            File::open(&path)?.sync_all()?;
+        }
+    }
+    sync_dir(dir)
+}
+
+/// Flushes a directory: the names in it, not what they name.
+///
+/// # Errors
+/// When the disk is full or fails.
+pub fn sync_dir(dir: &Path) -> Result<()> {
+    File::open(dir)?
+        .sync_all()
+        .with_context(|| format!("flushing {}", dir.display()))
+}
+
+/// Writes a file whole or not at all: beside, flushed, renamed.
+///
+/// # Errors
+/// When the disk is full or fails; an older file of that name stays then.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let context = || format!("writing {}", path.display());
+    let parent = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".tmp-")
+        .tempfile_in(parent)
+        .with_context(context)?;
+    file.write_all(bytes)
+        .and_then(|()| file.as_file().sync_all())
+        .with_context(context)?;
+    // Temporary files are private; what is written is for everyone the umask lets.
+    file.as_file()
+        .set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.persist(path).with_context(context)?;
+    sync_dir(parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::fault::Fault;
+
+    fn explained(error: anyhow::Error, free: io::Result<Bytes>) -> String {
+        format!(
+            "{:#}",
+            explain(error, Path::new("/there"), free, "go elsewhere")
+        )
+    }
+
+    #[test]
+    fn a_full_disk_is_named_with_what_is_free_and_the_next_step() {
+        let full = || anyhow::Error::from(fs::write("/dev/full", "x").unwrap_err());
+        // A quota may be used up, or the half-written file be gone again.
+        let got = explained(full().context("writing a"), Ok(Bytes(3 << 30)));
+        assert!(
+            got.starts_with("the disk of /there is full (3.0 GiB free): go elsewhere: writing a: "),
+            "{got}"
+        );
+        let got = explained(full(), Err(ErrorKind::NotFound.into()));
+        assert!(got.contains("an unknown amount free"), "{got}");
+        let make = || anyhow::anyhow!("make exited with 2");
+        let got = explained(make(), Ok(Bytes(10 << 20)));
+        assert!(got.contains("is full (10 MiB free)"), "{got}");
+        assert_eq!(explained(make(), Ok(Bytes(3 << 30))), "make exited with 2");
+        let usage = || Fault::usage("no such run").into();
+        assert_eq!(explained(usage(), Ok(Bytes(0))), "no such run");
+    }
+
+    #[test]
+    fn free_space_is_asked_before_a_folder_is_there() {
+        assert!(free_space(Path::new("/no/such/folder/yet")).unwrap() > Bytes(0));
+        assert!(free_space(Path::new("no-such-folder-yet")).unwrap() > Bytes(0));
+    }
+}
