@@ -99,6 +99,7 @@ impl Rig {
             let line = rig.command(trial, rig.scratch.path())?;
             rig.notes.extend(line.notes.iter().map(ToString::to_string));
         }
+        rig.notes.extend(rig.artifacts.without_effect()?);
         for note in &rig.notes {
             say(&format!("note: {note}"));
         }

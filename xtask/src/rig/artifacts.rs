@@ -86,6 +86,29 @@ impl Artifacts {
             .with_context(|| format!("kernel {spec} was not provided"))
     }
 
+    /// The series that change nothing that is built, in words: to measure such a kernel is
+    /// to measure the unpatched one.
+    pub fn without_effect(&self) -> Result<Vec<String>> {
+        let read =
+            |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
+        let mut found = Vec::new();
+        for (spec, booted) in &self.kernels {
+            let base = KernelSpec {
+                series: None,
+                ..spec.clone()
+            };
+            let (Some(series), Some(stock)) = (&spec.series, self.kernels.get(&base)) else {
+                continue;
+            };
+            if read(&booted.kernel.image)? == read(&stock.kernel.image)? {
+                found.push(format!(
+                    "kernel image unchanged by this series: {series} on {base} touches nothing that is built"
+                ));
+            }
+        }
+        Ok(found)
+    }
+
     /// What run.yaml says about the kernels.
     pub fn records(&self) -> Vec<KernelRecord> {
         let record = |(spec, booted): (&KernelSpec, &Booted)| KernelRecord {

@@ -74,6 +74,9 @@ pub struct Args {
     /// Boot this kernel (a key of images/kernels/sources.yaml) instead of the scenario's.
     #[arg(long, value_name = "KERNEL")]
     on: Option<String>,
+    /// Guest CPUs, instead of the scenario's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus: Option<u32>,
     /// A further variant of --series: its name and words for its kernel's command line.
     #[arg(long, value_name = "NAME:WORDS", requires = "series")]
     variant: Vec<Switched>,
@@ -81,7 +84,7 @@ pub struct Args {
     #[arg(long)]
     debug: bool,
     /// Make what is missing of a stopped run (its folder, or its name in results/).
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "on", "variant", "kernel", "kbuild"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "on", "cpus", "variant", "kernel", "kbuild"])]
     resume: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
     #[arg(long, conflicts_with_all = ["json", "resume"])]
@@ -245,7 +248,10 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
     for name in &given {
         let written = scenarios::load_with(root, name, &known)?;
         let scenario = written.put_under_test(&under_test).map_err(Fault::usage)?;
-        let left_out = written.variants.len() - scenario.variants.len().min(written.variants.len());
+        let left_out = written
+            .variants
+            .len()
+            .saturating_sub(scenario.variants.len());
         if under_test.ready && left_out > 0 {
             say(&format!(
                 "note: {left_out} variants of {} have a series and are left out: --kernel boots what is built",
@@ -309,6 +315,7 @@ fn under_test(args: &Args, known: &Known, cache: &Cache, say: &dyn Fn(&str)) -> 
     };
     Ok(UnderTest {
         kernel: args.on.clone(),
+        cpus: args.cpus,
         series,
         ready: args.kernel.is_some(),
         variants: args.variant.clone(),

@@ -54,7 +54,8 @@ impl Checker<'_> {
                     self.value(&at.item(index), &schema["items"], sink);
                 }
             }
-            (Some("string"), Value::Scalar(_, Kind::Text)) => {}
+            (Some("string"), Value::Scalar(_, Kind::Text))
+            | (Some("boolean"), Value::Scalar(_, Kind::Bool)) => {}
             (Some("integer"), Value::Scalar(text, Kind::Integer)) => integer(at, text, sink),
             (Some("string"), Value::Scalar(text, _)) if schema["title"] == "name" => {
                 sink.add_with(at.position(), || {
@@ -180,6 +181,7 @@ fn wanted(schema: &Json) -> String {
         (Some("object"), ..) => "a mapping".into(),
         (Some("array"), ..) => "a list".into(),
         (Some("integer"), ..) => "a whole number".into(),
+        (Some("boolean"), ..) => "true or false".into(),
         _ => "text".into(),
     }
 }

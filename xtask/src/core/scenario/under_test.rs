@@ -19,6 +19,9 @@ pub const READY: &str = "ready-made";
 pub struct UnderTest {
     /// Another key of images/kernels/sources.yaml (`--on`).
     pub kernel: Option<String>,
+    /// Other guest CPUs (`--cpus`).
+    #[serde(default)]
+    pub cpus: Option<u32>,
     /// A series (`--series`), as the edges name it.
     pub series: Option<String>,
     /// Whether a kernel built elsewhere stands in for all (`--kernel`): bootrig puts no
@@ -81,6 +84,9 @@ impl Scenario {
         let mut scenario = self.clone();
         if let Some(kernel) = &under.kernel {
             scenario.kernel.clone_from(kernel);
+        }
+        if let Some(cpus) = under.cpus {
+            scenario.machine.cpus = cpus;
         }
         match &under.series {
             Some(series) => scenario.variants = self.with_series(series),
@@ -190,6 +196,7 @@ mod tests {
         UnderTest {
             kernel: Some("6.12".into()),
             ready: false,
+            cpus: Some(4),
             series: series.map(Into::into),
             variants: variants.iter().map(|v| v.parse().unwrap()).collect(),
         }
@@ -217,7 +224,7 @@ mod tests {
                 "async x@1 Parallel core.async_shutdown=1 quick"
             ]
         );
-        assert_eq!(tested.kernel, "6.12");
+        assert_eq!((tested.kernel.as_str(), tested.machine.cpus), ("6.12", 4));
         assert_eq!(tested.expect.len(), 1, "{:?}", tested.expect);
         assert!(tested.reference.is_none());
         assert_ne!(tested.hash, before.hash);
