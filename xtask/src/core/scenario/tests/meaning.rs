@@ -549,3 +549,101 @@ fn profiles() {
         profiles.yaml:2:4: b takes a mapping, not the number 7"#]]
     .assert_eq(&error.to_string());
 }
+
+/// What stands beside the tree, put before the variants.
+#[test]
+fn beside_the_tree() {
+    for (given, expect) in [
+        (
+            "links: [{consumer: mlx, supplier: ixgbe.0}]",
+            expect![[r#"
+                x.yaml:10:20: unknown device `mlx` in links[0].consumer; did you mean `mlx4`?
+            "#]],
+        ),
+        (
+            "links: [{consumer: mlx4, supplier: mlx4}]",
+            expect![[r#"
+                x.yaml:10:9: links[0]: `mlx4` cannot depend on itself
+            "#]],
+        ),
+        (
+            "links: [{consumer: mlx4, supplier: ixgbe.0}, {consumer: mlx4, supplier: ixgbe.0, sync_state_only: true}]",
+            expect![[r#"
+                x.yaml:10:46: links[1]: `mlx4` and `ixgbe.0` are linked already
+            "#]],
+        ),
+        (
+            "links: [{consumer: mlx4, supplier: ixgbe.0}, {consumer: ixgbe.0, supplier: ixgbe.1}, {consumer: ixgbe.1, supplier: mlx4}]",
+            expect![[r#"
+                x.yaml:10:86: links[2]: a link cycle that cannot be built: `mlx4` is shut down before `ixgbe.1` already, by the tree or by earlier links; only `sync_state_only: true` may close a cycle
+            "#]],
+        ),
+        (
+            "links: [{consumer: mlx4, supplier: ixgbe.0}, {consumer: ixgbe.0, supplier: mlx4, sync_state_only: true}]",
+            expect!["no error"],
+        ),
+        (
+            "first: [mlx4, ixgbe.9, mlx4]",
+            expect![[r#"
+            x.yaml:10:15: unknown device `ixgbe.9` in first[1]; did you mean `ixgbe.0`?
+            x.yaml:10:24: first[2]: `mlx4` is named already
+        "#]],
+        ),
+        (
+            "meanwhile: [{after: 2 ms, remove: mlx4}, {after: 1 ms, kill: true}]",
+            expect![[r#"
+                x.yaml:10:42: meanwhile[1] comes before the entry above it; order them by time
+            "#]],
+        ),
+        (
+            "meanwhile: [{after: 1 ms}, {after: 1 ms, kill: false}, {after: 1 ms, kill: true, rescan: true}]",
+            expect![[r#"
+                x.yaml:10:13: meanwhile[0] must have exactly one of remove, `rescan: true` and `kill: true`
+                x.yaml:10:28: meanwhile[1] must have exactly one of remove, `rescan: true` and `kill: true`
+                x.yaml:10:56: meanwhile[2] must have exactly one of remove, `rescan: true` and `kill: true`
+            "#]],
+        ),
+        (
+            "sysctl: {threads-max: \"1\"}",
+            expect![[r#"
+            x.yaml:10:10: sysctl.threads-max: `threads-max` is no setting; write it as sysctl does, `kernel.threads-max`
+        "#]],
+        ),
+        (
+            "sysctl: {kernel.threads-max: \"1 2\"}",
+            expect![[r#"
+            x.yaml:10:30: sysctl.kernel.threads-max takes one word of at most 64 letters, not `1 2`
+        "#]],
+        ),
+    ] {
+        check("variants:", &format!("{given}\nvariants:"), expect);
+    }
+}
+
+#[test]
+fn tolerances() {
+    for (given, expect) in [
+        (
+            "within: 1 %, at_most: 105 %",
+            expect![[r#"
+            x.yaml:19:5: expect[0] must have exactly one of within (with or without `or`) and at_most
+        "#]],
+        ),
+        (
+            "at_most: 105 %, or: 1 ms",
+            expect![[r#"
+            x.yaml:19:5: expect[0] must have exactly one of within (with or without `or`) and at_most
+        "#]],
+        ),
+        (
+            "within: 120 %",
+            expect![[r#"
+            x.yaml:19:58: expect[0].within: more than 100 % holds of everything
+        "#]],
+        ),
+        ("within: 1 %, or: 10 ms", expect!["no error"]),
+        ("at_most: 105 %", expect!["no error"]),
+    ] {
+        check("within: 2 %", given, expect);
+    }
+}
