@@ -16,7 +16,8 @@ struct pci_dev;
 
 /**
  * struct dummy_step - one way a device makes its driver wait
- * @kind: 's' msleep, 'w' completion by timer, 'p' poll, 'b' spin; 0 ends the list
+ * @kind: 's' msleep, 'w' completion by timer, 'p' poll, 'b' spin, 'c' compute;
+ *	0 ends the list
  * @ns: how long
  * @every_ns: pause between two looks of a poll
  */
@@ -47,8 +48,9 @@ struct dummy_device {
 };
 
 const struct dummy_device *dummy_find(struct pci_dev *pdev);
+bool dummy_computes(void);
 
-void dummy_steps_init(void);
+void dummy_steps_init(bool computes);
 void dummy_run(const struct dummy_profile *profile, enum marks_op op, struct marks_record *rec);
 
 #endif

@@ -70,7 +70,7 @@ static int __init dummy_init(void)
 {
 	int ret;
 
-	dummy_steps_init();
+	dummy_steps_init(dummy_computes());
 	marks_point(MARKS_ATTACH_BEGIN);
 	ret = pci_register_driver(&dummy_driver);
 	marks_point(MARKS_ATTACH_END);
