@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Shared by the parts of dummy_pci: table (who), steps (how long), main (the driver). */
+/*
+ * Shared by the parts of dummy_pci: table (who), steps (how long), links (in what order),
+ * main (the driver).
+ */
 #ifndef BOOTRIG_DUMMY_PCI_H
 #define BOOTRIG_DUMMY_PCI_H
 
@@ -16,7 +19,8 @@ struct pci_dev;
 
 /**
  * struct dummy_step - one way a device makes its driver wait
- * @kind: 's' msleep, 'w' completion by timer, 'p' poll, 'b' spin; 0 ends the list
+ * @kind: 's' msleep, 'w' completion by timer, 'p' poll, 'b' spin, 'c' compute;
+ *	0 ends the list
  * @ns: how long
  * @every_ns: pause between two looks of a poll
  */
@@ -47,8 +51,13 @@ struct dummy_device {
 };
 
 const struct dummy_device *dummy_find(struct pci_dev *pdev);
+bool dummy_computes(void);
 
-void dummy_steps_init(void);
+int dummy_links_init(void);
+void dummy_links_exit(void);
+bool dummy_stays_unbound(const struct dummy_device *device);
+
+void dummy_steps_init(bool computes);
 void dummy_run(const struct dummy_profile *profile, enum marks_op op, struct marks_record *rec);
 
 #endif

@@ -4,7 +4,8 @@
  *
  * It binds the devices that its table names (dummy_pci_table.c), spends in each callback
  * the time that the device's profile says (dummy_pci_steps.c), and has each callback
- * recorded (marks.c).
+ * recorded (marks.c). Devices may depend on one another, and be listed in an order of their
+ * own (dummy_pci_links.c).
  */
 
 #include <linux/module.h>
@@ -18,7 +19,7 @@ static int dummy_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	struct marks_record *rec;
 	int ret;
 
-	if (!device)
+	if (!device || dummy_stays_unbound(device))
 		return -ENODEV;
 	rec = marks_begin(device->number, MARKS_PROBE);
 	ret = pci_enable_device(pdev);
@@ -70,16 +71,22 @@ static int __init dummy_init(void)
 {
 	int ret;
 
-	dummy_steps_init();
+	dummy_steps_init(dummy_computes());
+	ret = dummy_links_init();
+	if (ret)
+		return ret;
 	marks_point(MARKS_ATTACH_BEGIN);
 	ret = pci_register_driver(&dummy_driver);
 	marks_point(MARKS_ATTACH_END);
+	if (ret)
+		dummy_links_exit();
 	return ret;
 }
 
 static void __exit dummy_exit(void)
 {
 	pci_unregister_driver(&dummy_driver);
+	dummy_links_exit();
 }
 
 module_init(dummy_init);

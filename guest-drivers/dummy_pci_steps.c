@@ -8,8 +8,12 @@
 #include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/ktime.h>
+#include <linux/limits.h>
 #include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/mutex.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
 #include <linux/time64.h>
 
 #include "compat.h"
@@ -17,14 +21,6 @@
 
 /* Stand for what unrelated devices share in real drivers, RTNL say. */
 static struct mutex locks[DUMMY_LOCKS];
-
-void dummy_steps_init(void)
-{
-	int i;
-
-	for (i = 0; i < DUMMY_LOCKS; i++)
-		mutex_init(&locks[i]);
-}
 
 static void sleep_step(u64 ns)
 {
@@ -70,22 +66,130 @@ static void poll_step(u64 ns, u64 every_ns)
 	}
 }
 
-/* The same without giving up the CPU. */
-static void spin_step(u64 ns)
+static void spin_until(u64 until)
 {
-	u64 until = ktime_get_ns() + ns;
 	u64 now;
 
 	while ((now = ktime_get_ns()) < until) {
 		u64 left = until - now;
 
-		if (left >= 2 * NSEC_PER_MSEC)
-			mdelay(1);
-		else if (left >= 2 * NSEC_PER_USEC)
+		if (left >= 2 * NSEC_PER_USEC)
 			udelay(div_u64(left, NSEC_PER_USEC) - 1);
 		else
 			cpu_relax();
 	}
+}
+
+/* How often the task has been off its CPU. */
+static unsigned long switches(void)
+{
+	return current->nvcsw + current->nivcsw;
+}
+
+/*
+ * The same without giving up the CPU. On one CPU such devices must not overlap, so that
+ * only the time counts that the task had the CPU: it looks at the clock while it cannot
+ * be preempted, and lets others run after each millisecond. If nobody did, the time in
+ * between was its own, too.
+ */
+static void spin_step(u64 ns)
+{
+	unsigned long before;
+	u64 begin, now;
+
+	preempt_disable();
+	begin = ktime_get_ns();
+	for (;;) {
+		spin_until(begin + min_t(u64, ns, NSEC_PER_MSEC));
+		now = ktime_get_ns();
+		if (now - begin >= ns)
+			break;
+		ns -= now - begin;
+		before = switches();
+		preempt_enable();
+		cond_resched();
+		preempt_disable();
+		begin = before == switches() ? now : ktime_get_ns();
+	}
+	preempt_enable();
+}
+
+/* Computes. The loop is the same wherever it is called from. */
+static noinline void compute(u64 iterations)
+{
+	asm volatile("1:	dec %0\n"
+		     "	jnz 1b"
+		     : "+r" (iterations)
+		     :
+		     : "cc");
+}
+
+#define CALIBRATION	262144U		/* iterations: 0.1 to 1 ms */
+#define ROUNDS		5
+
+static u64 iterations_per_ms;
+
+static u64 time_to_compute(u64 iterations)
+{
+	u64 begin, took;
+
+	preempt_disable();
+	begin = ktime_get_ns();
+	compute(iterations);
+	took = ktime_get_ns() - begin;
+	preempt_enable();
+	return took;
+}
+
+/*
+ * Twice the iterations less once the iterations: what the clock costs drops out. The
+ * quickest of several rounds had no interrupt in it.
+ */
+static void calibrate(void)
+{
+	u64 once = U64_MAX, twice = U64_MAX;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		once = min(once, time_to_compute(CALIBRATION));
+		twice = min(twice, time_to_compute(2 * CALIBRATION));
+		cond_resched();
+	}
+	/* Whatever happened to the clock, computing must come to an end. */
+	twice = max(twice, once + 1);
+	iterations_per_ms = max_t(u64, div64_u64(CALIBRATION * NSEC_PER_MSEC, twice - once), 1);
+}
+
+/*
+ * Computes what takes that long alone on a CPU, however long it takes now. Unlike time
+ * spent looking at the clock it adds up where CPUs share one core, as all do in virtual
+ * time.
+ */
+static void compute_step(u64 ns)
+{
+	u64 left = mul_u64_u64_div_u64(ns, iterations_per_ms, NSEC_PER_MSEC);
+
+	while (left) {
+		u64 chunk = min(left, iterations_per_ms);
+
+		compute(chunk);
+		left -= chunk;
+		cond_resched();
+	}
+}
+
+/**
+ * dummy_steps_init - prepare for dummy_run()
+ * @computes: whether any profile computes, for which the CPU's speed is measured
+ */
+void dummy_steps_init(bool computes)
+{
+	int i;
+
+	for (i = 0; i < DUMMY_LOCKS; i++)
+		mutex_init(&locks[i]);
+	if (computes)
+		calibrate();
 }
 
 /**
@@ -115,6 +219,9 @@ void dummy_run(const struct dummy_profile *profile, enum marks_op op, struct mar
 			break;
 		case 'b':
 			spin_step(step->ns);
+			break;
+		case 'c':
+			compute_step(step->ns);
 			break;
 		}
 	}

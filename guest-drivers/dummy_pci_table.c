@@ -60,7 +60,7 @@ static bool take_step(const char **at, struct dummy_step *step)
 {
 	char kind = **at;
 
-	if (!kind || !strchr("swpb", kind))
+	if (!kind || !strchr("swpbc", kind))
 		return false;
 	(*at)++;
 	step->kind = kind;
@@ -164,7 +164,7 @@ static int profile_set(const char *val, const struct kernel_param *kp)
 	ret = -EINVAL;
 	for (op = 0; op < DUMMY_OPS; op++) {
 		if (!take_steps(&at, profile->steps[op]) || !take_char(&at, ':')) {
-			refuse(kp, val, "a callback is - or up to 16 of sN wN pN/N bN with +");
+			refuse(kp, val, "a callback is - or up to 16 of sN wN pN/N bN cN with +");
 			goto free;
 		}
 	}
@@ -284,4 +284,27 @@ const struct dummy_device *dummy_find(struct pci_dev *pdev)
 	if (pci_domain_nr(pdev->bus) || pdev->bus->number)
 		return NULL;
 	return xa_load(&paths, path);
+}
+
+/**
+ * dummy_computes - tell whether any device computes
+ *
+ * Return: true if a step of any profile is 'c'.
+ */
+bool dummy_computes(void)
+{
+	struct dummy_profile *profile;
+	struct dummy_step *step;
+	unsigned long number;
+	int op;
+
+	xa_for_each(&profiles, number, profile) {
+		for (op = 0; op < DUMMY_OPS; op++) {
+			for (step = profile->steps[op]; step->kind; step++) {
+				if (step->kind == 'c')
+					return true;
+			}
+		}
+	}
+	return false;
 }

@@ -11,13 +11,14 @@ use std::{
 
 use crate::{
     failure::{Failure, during},
+    meanwhile::Event,
     module, shutdown, sys,
 };
 
 const SHELL: &str = "/bin/sh";
 
-/// Runs until the user ends it, then powers off.
-pub fn run() -> Result<(), Failure> {
+/// Runs until the user ends it, then powers off. `events` happen on whichever way out.
+pub fn run(events: &[Event]) -> Result<(), Failure> {
     let terminal = terminal();
     let open = || {
         fs::File::options()
@@ -30,9 +31,9 @@ pub fn run() -> Result<(), Failure> {
         let (input, output, error) = (open()?, open()?, open()?);
         shell(input.into(), output.into(), error.into())?;
     } else {
-        builtin(io::BufReader::new(open()?), open()?);
+        builtin(io::BufReader::new(open()?), open()?, events);
     }
-    shutdown::power_off()
+    shutdown::power_off(events)
 }
 
 /// The terminal behind the console: job control and Ctrl-C need a real one.
@@ -60,7 +61,7 @@ fn shell(input: Stdio, output: Stdio, error: Stdio) -> Result<(), Failure> {
 }
 
 /// Reads commands until `poweroff`, end of input, or a way out that the plan offers too.
-fn builtin(input: impl BufRead, mut output: impl Write) {
+fn builtin(input: impl BufRead, mut output: impl Write, events: &[Event]) {
     let mut lines = input.lines();
     loop {
         let _ = write!(output, "bootrig# ");
@@ -70,8 +71,12 @@ fn builtin(input: impl BufRead, mut output: impl Write) {
         let answer = match command {
             "" => Ok(String::new()),
             "poweroff" | "exit" => return,
-            "reboot" => shutdown::reboot().map_err(text).map(|()| String::new()),
-            "kexec" => shutdown::kexec().map_err(text).map(|()| String::new()),
+            "reboot" => shutdown::reboot(events)
+                .map_err(text)
+                .map(|()| String::new()),
+            "kexec" => shutdown::kexec(events)
+                .map_err(text)
+                .map(|()| String::new()),
             "load" => module::load(argument).map_err(text).map(|()| String::new()),
             "flush" => module::flush().map_err(text).map(|()| String::new()),
             "cat" => fs::read(argument)
@@ -117,6 +122,7 @@ mod tests {
         builtin(
             &b"help\nxyz\ncat /nonexistent\nls /proc/self/task\n\npoweroff\nhelp\n"[..],
             &mut output,
+            &[],
         );
         let output = String::from_utf8(output).unwrap();
         assert!(output.contains("cat FILE"), "{output}");

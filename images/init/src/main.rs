@@ -12,8 +12,14 @@
 //!   wait for a deadline. A panic of ours is such a failure.
 //! - `main` never returns. Without the debug-exit device the machine powers off instead.
 //! - Nothing is written to the console, except by `shell` and by failures.
-//! - One thread, no children (save the shell's), no sleeping where nobody is waited for:
-//!   in virtual time two boots are the same to the bit.
+//! - One thread, no children (save the shell's and that of `meanwhile`), no sleeping where
+//!   nobody is waited for: in virtual time two boots are the same to the bit.
+//! - PID 1 itself calls reboot(2), except where the plan has `meanwhile` lines. Then a child
+//!   does, in this order: user space is down and nothing is mounted; PID 1 forks, or
+//!   reports that it cannot, while an `error` line and `end` are still possible; the child
+//!   takes the stamp of `enter`, writes `enter` and `end`, tells PID 1 the stamp and is in
+//!   reboot(2); PID 1 acts at times counted from that stamp, one action after the other,
+//!   and waits for the child, which never ends unless reboot(2) has failed.
 #![cfg_attr(not(test), no_main)]
 // Everything but the entry is reachable from the entry only, which tests do not have.
 #![cfg_attr(test, allow(dead_code))]
@@ -25,11 +31,14 @@ mod console;
 mod failure;
 mod initrd;
 mod kexec;
+mod meanwhile;
 mod module;
 mod mount;
+mod pci;
 mod plan;
 mod shutdown;
 mod sys;
+mod sysctl;
 
 use failure::{Failure, during};
 use plan::Command;
@@ -83,14 +92,17 @@ fn first_boot() -> Result<std::convert::Infallible, Failure> {
     let text = std::fs::read_to_string("/bootrig/plan").map_err(during("plan"))?;
     let commands =
         plan::parse(&text).map_err(|wrong| Failure::new(wrong.to_string(), sys::EINVAL))?;
+    let mut events = vec![];
     for command in commands {
         match command {
             Command::Load(name) => module::load(&name)?,
             Command::Flush => module::flush()?,
-            Command::Reboot => shutdown::reboot()?,
-            Command::Kexec => shutdown::kexec()?,
-            Command::Poweroff => shutdown::power_off()?,
-            Command::Shell => console::run()?,
+            Command::Set { name, value } => sysctl::set(&name, &value)?,
+            Command::Meanwhile(event) => events.push(event),
+            Command::Reboot => shutdown::reboot(&events)?,
+            Command::Kexec => shutdown::kexec(&events)?,
+            Command::Poweroff => shutdown::power_off(&events)?,
+            Command::Shell => console::run(&events)?,
         }
     }
     Err(Failure::new("plan:no_end", sys::EINVAL))

@@ -3,6 +3,17 @@
 
 use std::fmt;
 
+use crate::{
+    meanwhile::{Action, Event},
+    pci::{self, Place},
+    sysctl,
+};
+
+/// Most `meanwhile` lines.
+const MOST_EVENTS: usize = 64;
+/// Latest time of an event, in ns: an hour, as for any delay.
+const LATEST: u64 = 3_600_000_000_000;
+
 /// One command of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -10,6 +21,15 @@ pub enum Command {
     Load(String),
     /// Have the kernel side write its finished records.
     Flush,
+    /// Change a setting of the kernel.
+    Set {
+        /// As sysctl(8) writes it, with dots.
+        name: String,
+        /// What is written.
+        value: String,
+    },
+    /// Something to happen after reboot(2) was called.
+    Meanwhile(Event),
     /// Reboot through the firmware.
     Reboot,
     /// Reboot through kexec of `/bootrig/kernel`.
@@ -23,7 +43,10 @@ pub enum Command {
 impl Command {
     /// Whether nothing can come after it.
     fn is_last(&self) -> bool {
-        !matches!(self, Self::Load(_) | Self::Flush)
+        matches!(
+            self,
+            Self::Reboot | Self::Kexec | Self::Poweroff | Self::Shell
+        )
     }
 }
 
@@ -54,6 +77,7 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
         });
     }
     let mut commands: Vec<Command> = vec![];
+    let (mut events, mut latest) = (0, 0);
     for (line, text) in lines {
         let wrong = |why| Err(Wrong { line, why });
         if commands.last().is_some_and(Command::is_last) {
@@ -63,6 +87,24 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
             ("load", name) if is_name(name) => Command::Load(name.to_owned()),
             ("load", _) => return wrong("bad_name"),
             ("flush", "") => Command::Flush,
+            ("set", setting) => match set(setting) {
+                Some(command) => command,
+                None => return wrong("bad_setting"),
+            },
+            ("meanwhile", event) => {
+                let Some(event) = self::event(event) else {
+                    return wrong("bad_event");
+                };
+                if event.at < latest {
+                    return wrong("earlier_than_before");
+                }
+                latest = event.at;
+                events += 1;
+                if events > MOST_EVENTS {
+                    return wrong("too_many_events");
+                }
+                Command::Meanwhile(event)
+            }
             ("reboot", "") => Command::Reboot,
             ("kexec", "") => Command::Kexec,
             ("poweroff", "") => Command::Poweroff,
@@ -77,6 +119,30 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
             why: "no_end",
         }),
     }
+}
+
+/// `NAME VALUE`.
+fn set(text: &str) -> Option<Command> {
+    let (name, value) = text.split_once(' ')?;
+    let good = sysctl::is_name(name) && sysctl::is_value(value);
+    good.then(|| Command::Set {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+/// `NS remove PATH`, `NS rescan` or `NS kill`.
+fn event(text: &str) -> Option<Event> {
+    let (at, action) = text.split_once(' ')?;
+    let action = match action.split_once(' ').unwrap_or((action, "")) {
+        ("remove", path) => Action::Remove(Place::parse(path)?),
+        // Compared whole: nothing follows, not even a space.
+        _ if action == "rescan" => Action::Rescan,
+        _ if action == "kill" => Action::Kill,
+        _ => return None,
+    };
+    let at = pci::number(at).filter(|at| *at <= LATEST)?;
+    Some(Event { at, action })
 }
 
 /// Whether this can be a module's name, and not a path.
@@ -114,6 +180,74 @@ mod tests {
         check("bootrig-plan 1\nkexec", Ok(vec![Command::Kexec]));
         check("bootrig-plan 1\npoweroff\n", Ok(vec![Command::Poweroff]));
         check("bootrig-plan 1\nshell\n", Ok(vec![Command::Shell]));
+    }
+
+    #[test]
+    fn reads_settings_and_events() {
+        let event = |at, action| Command::Meanwhile(Event { at, action });
+        check(
+            "bootrig-plan 1\nset kernel.threads-max 1\nmeanwhile 0 remove 1:02.0/1f.7\n\
+             meanwhile 5 rescan\nmeanwhile 5 kill\nreboot\n",
+            Ok(vec![
+                Command::Set {
+                    name: "kernel.threads-max".into(),
+                    value: "1".into(),
+                },
+                event(0, Action::Remove(Place::parse("1:02.0/1f.7").unwrap())),
+                event(5, Action::Rescan),
+                event(5, Action::Kill),
+                Command::Reboot,
+            ]),
+        );
+        let plan = |lines| {
+            format!(
+                "bootrig-plan 1\n{}reboot\n",
+                "meanwhile 1 kill\n".repeat(lines)
+            )
+        };
+        assert_eq!(parse(&plan(64)).unwrap().len(), 65);
+        check(&plan(65), Err("plan:66:too_many_events"));
+    }
+
+    #[test]
+    fn refuses_bad_settings_and_events() {
+        for bad in [
+            "set",
+            "set a",
+            "set a ",
+            "set a b c",
+            "set a  b",
+            "set a..b 1",
+            "set ../a 1",
+        ] {
+            let text = format!("bootrig-plan 1\n{bad}\nreboot\n");
+            check(&text, Err("plan:2:bad_setting"));
+        }
+        for bad in [
+            "meanwhile",
+            "meanwhile 1",
+            "meanwhile 1 ",
+            "meanwhile kill",
+            "meanwhile -1 kill",
+            "meanwhile +1 kill",
+            "meanwhile 1 kill ",
+            "meanwhile 1 kill 2",
+            "meanwhile 1 rescan 00.0",
+            "meanwhile  1 kill",
+            "meanwhile 3600000000001 kill",
+            "meanwhile 99999999999999999999 kill",
+            "meanwhile 1 remove",
+            "meanwhile 1 remove 2.0",
+            "meanwhile 1 remove 02.0 ",
+        ] {
+            let text = format!("bootrig-plan 1\n{bad}\nreboot\n");
+            check(&text, Err("plan:2:bad_event"));
+        }
+        check(
+            "bootrig-plan 1\nmeanwhile 2 kill\nmeanwhile 1 kill\nreboot\n",
+            Err("plan:3:earlier_than_before"),
+        );
+        check("bootrig-plan 1\nmeanwhile 2 kill\n", Err("plan:no_end"));
     }
 
     #[test]

@@ -3,7 +3,14 @@
 
 use std::{thread, time::Duration};
 
-use crate::{channel, clock, failure::Failure, kexec, mount, sys, sys::Reboot};
+use crate::{
+    channel, clock,
+    failure::Failure,
+    kexec,
+    meanwhile::{self, Event},
+    mount, sys,
+    sys::Reboot,
+};
 
 /// What processes get to end by themselves, and then to be gone after SIGKILL.
 const TERM_LIMIT: Duration = Duration::from_secs(2);
@@ -12,20 +19,20 @@ const KILL_LIMIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Reboots through the firmware.
-pub fn reboot() -> Result<(), Failure> {
-    go("reboot", Reboot::Restart)
+pub fn reboot(events: &[Event]) -> Result<(), Failure> {
+    go("reboot", Reboot::Restart, events)
 }
 
 /// Loads the next kernel and jumps into it.
-pub fn kexec() -> Result<(), Failure> {
+pub fn kexec(events: &[Event]) -> Result<(), Failure> {
     // As kexec-tools does: loading is no part of the way down, and can still be refused.
     kexec::load()?;
-    go("kexec", Reboot::Kexec)
+    go("kexec", Reboot::Kexec, events)
 }
 
 /// Powers off in the ordinary way, devices and all.
-pub fn power_off() -> Result<(), Failure> {
-    go("poweroff", Reboot::PowerOff)
+pub fn power_off(events: &[Event]) -> Result<(), Failure> {
+    go("poweroff", Reboot::PowerOff, events)
 }
 
 /// The way out when the host cannot be told anything.
@@ -37,15 +44,33 @@ pub fn power_off_now() -> ! {
     }
 }
 
-/// Shuts user space down and calls reboot(2), which does not come back.
-fn go(how: &str, reboot: Reboot) -> Result<(), Failure> {
+/// Shuts user space down and calls reboot(2), which does not come back; has a child call it
+/// where there is something to do meanwhile.
+fn go(how: &str, reboot: Reboot, events: &[Event]) -> Result<(), Failure> {
+    if !events.is_empty() {
+        meanwhile::prepare(events)?;
+    }
     channel::say(&format!("leave how={how} {}", clock::now()));
     end_processes();
     sys::sync();
     mount::none();
-    channel::say(&format!("enter {}", clock::now()));
-    channel::end();
+    if !events.is_empty() {
+        let Err(failure) = meanwhile::restart(how, reboot, events);
+        return Err(failure);
+    }
+    say_enter();
     sys::reboot(reboot).map_err(|()| Failure::last(format!("reboot:{how}")))
+}
+
+/// Lines that [`say_enter`] writes.
+pub const ENTER_LINES: u32 = 2;
+
+/// The last that is written before reboot(2), with the time just before.
+pub fn say_enter() -> clock::Stamp {
+    let stamp = clock::now();
+    channel::say(&format!("enter {stamp}"));
+    channel::end();
+    stamp
 }
 
 /// SIGTERM, a bounded wait, SIGKILL. Every process of user space is our descendant, and

@@ -13,6 +13,10 @@ use std::{
 
 /// Index port of the battery-backed clock; the next one is its data port.
 pub const CMOS_PORT: u16 = 0x70;
+/// No such file.
+pub const ENOENT: i32 = 2;
+/// No such device.
+pub const ENODEV: i32 = 19;
 /// Invalid argument.
 pub const EINVAL: i32 = 22;
 /// Please end.
@@ -23,6 +27,7 @@ pub const SIGKILL: c_int = 9;
 const CLOCK_MONOTONIC: c_int = 1;
 const MNT_DETACH: c_int = 2;
 const WNOHANG: c_int = 1;
+const TIMER_ABSTIME: c_int = 1;
 const TIOCSCTTY: c_ulong = 0x540e;
 const SYS_FINIT_MODULE: c_long = 313;
 const SYS_KEXEC_FILE_LOAD: c_long = 320;
@@ -56,7 +61,17 @@ unsafe extern "C" {
     fn libc_sync();
     #[link_name = "reboot"]
     fn libc_reboot(how: c_int) -> c_int;
-    fn kill(pid: c_int, signal: c_int) -> c_int;
+    fn clock_nanosleep(
+        clock: c_int,
+        flags: c_int,
+        time: *const Timespec,
+        left: *mut Timespec,
+    ) -> c_int;
+    #[link_name = "fork"]
+    fn libc_fork() -> c_int;
+    fn _exit(status: c_int) -> !;
+    #[link_name = "kill"]
+    fn libc_kill(pid: c_int, signal: c_int) -> c_int;
     fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
     fn setsid() -> c_int;
     fn ioctl(file: c_int, request: c_ulong, ...) -> c_int;
@@ -199,7 +214,61 @@ pub fn reboot(how: Reboot) -> Result<(), ()> {
 /// Signals every process but ourselves.
 pub fn signal_all(signal: c_int) {
     // SAFETY: touches no memory. That there is nobody is no error here.
-    unsafe { kill(-1, signal) };
+    unsafe { libc_kill(-1, signal) };
+}
+
+/// Signals one process. That it has ended is no error.
+pub fn kill(pid: c_int, signal: c_int) {
+    // SAFETY: touches no memory of ours.
+    unsafe { libc_kill(pid, signal) };
+}
+
+/// Sleeps until CLOCK_MONOTONIC shows `ns`; not at all if it does already.
+pub fn sleep_until(ns: u64) {
+    let time = Timespec {
+        seconds: (ns / 1_000_000_000) as i64,
+        nanoseconds: (ns % 1_000_000_000) as i64,
+    };
+    // SAFETY: reads `time` only. Nothing interrupts PID 1, which has no signal handlers.
+    unsafe { clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, ptr::null_mut()) };
+}
+
+/// The error of the last failed call.
+pub fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Who we are after a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forked {
+    /// The new process.
+    Child,
+    /// The old one; the new one has this number.
+    Parent(i32),
+}
+
+/// Copies the process.
+pub fn fork() -> Result<Forked, ()> {
+    // SAFETY: PID 1 has one thread, so that no lock is held by one that the child lacks.
+    match unsafe { libc_fork() } {
+        0 => Ok(Forked::Child),
+        pid if pid > 0 => Ok(Forked::Parent(pid)),
+        _ => Err(()),
+    }
+}
+
+/// Ends a child without anything else.
+pub fn exit(status: i32) -> ! {
+    // SAFETY: does not come back.
+    unsafe { _exit(status) }
+}
+
+/// Waits for a child's end: its status, or none if a signal ended it.
+pub fn wait_for(child: i32) -> Option<i32> {
+    let mut status = 0;
+    // SAFETY: writes `status` only.
+    unsafe { waitpid(child, &mut status, 0) };
+    (status & 0x7f == 0).then_some(status >> 8 & 0xff)
 }
 
 /// Whether we have children.
@@ -255,6 +324,34 @@ mod tests {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         assert_eq!(super::release().as_deref(), Some(release.trim_end()));
         assert!(cpus() > 0);
+    }
+
+    #[test]
+    fn children_tell_how_they_ended() {
+        let child = || {
+            std::process::Command::new("sleep")
+                .arg("60")
+                .spawn()
+                .unwrap()
+                .id() as i32
+        };
+        let pid = child();
+        kill(pid, SIGKILL);
+        assert_eq!(wait_for(pid), None);
+        let pid = std::process::Command::new("sh")
+            .args(["-c", "exit 7"])
+            .spawn()
+            .unwrap()
+            .id();
+        assert_eq!(wait_for(pid as i32), Some(7));
         assert_eq!(reap(), Children::None);
+    }
+
+    #[test]
+    fn sleeps_to_the_time_and_not_beyond_it() {
+        let until = monotonic_ns() + 2_000_000;
+        sleep_until(until);
+        assert!(monotonic_ns() >= until);
+        sleep_until(0);
     }
 }
