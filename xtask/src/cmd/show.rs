@@ -62,8 +62,8 @@ pub fn run(args: &Args) -> Result<Exit> {
 fn nominal(s: &Scenario, variant: &Variant) -> Ideal {
     let delays: Vec<Nanos> = (0..s.devices.len())
         .map(|i| {
-            s.profile(variant, i)
-                .map_or(Nanos(0), |p| total(&p.shutdown))
+            let profile = s.profile(variant, i).filter(|_| !s.stays_unbound(i));
+            profile.map_or(Nanos(0), |p| total(&p.shutdown))
         })
         .collect();
     match variant.order {

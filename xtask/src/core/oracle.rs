@@ -168,7 +168,12 @@ impl Judge<'_> {
 
     fn bound(&mut self, log: &BootLog) {
         for (device, probes) in self.events(log, Callback::Probe).iter().enumerate() {
-            if self.scenario.profile(self.variant, device).is_none() {
+            let unbound = self.scenario.stays_unbound(device);
+            if unbound || self.scenario.profile(self.variant, device).is_none() {
+                let name = self.name(device);
+                self.check(Rule::Bound, probes.is_empty(), || {
+                    format!("{name} was probed and has nothing to be bound for")
+                });
                 continue;
             }
             let name = self.name(device);

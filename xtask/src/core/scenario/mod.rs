@@ -397,6 +397,11 @@ impl Scenario {
         let mut above = std::iter::successors(Some(device), |d| self.devices[*d].parent);
         above.any(|d| self.meanwhile.iter().any(|m| m.action == Action::Remove(d)))
     }
+    /// Whether `device` stays without a driver: the kernel drops links that only serve
+    /// sync_state() once their consumer is bound, so that it must not be.
+    pub fn stays_unbound(&self, device: usize) -> bool {
+        self.links.iter().any(|l| !l.orders && l.consumer == device)
+    }
     /// The profile of device `index` in `variant`, after the variant's swaps.
     pub fn profile(&self, variant: &Variant, index: usize) -> Option<&Profile> {
         let written = self.devices[index].profile.as_ref()?;
