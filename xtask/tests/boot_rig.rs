@@ -198,6 +198,43 @@ fn kexec_is_a_restart_like_another() {
     nothing_left(results);
 }
 
+/// A mail whose patch touches nothing that is built: said plainly, and measured all the same.
+#[test]
+#[ignore = "real boot"]
+fn a_series_without_effect_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path();
+    let mailbox = results.join("docs.mbox");
+    let mail = "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\nFrom: A Tester <tester@example.org>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: [PATCH 1/1] docs: a file\nMIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: quoted-printable\n\nWhy =3D because.\n---\n Documentation/bootrig.txt | 1 +\n\ndiff --git a/Documentation/bootrig.txt b/Documentation/bootrig.txt\nnew file mode 100644\n--- /dev/null\n+++ b/Documentation/bootrig.txt\n@@ -0,0 +1 @@\n+a =3D b\n--=20\n2.39\n";
+    fs::write(&mailbox, mail).unwrap();
+    let file = scenario(results, "small", SMALL);
+    let args = [
+        "bench",
+        &file,
+        "--json",
+        "--series",
+        mailbox.to_str().unwrap(),
+    ];
+    let out = run(results, &args);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let summary: Summary = serde_json::from_slice(&out.stdout).unwrap();
+    let names: Vec<_> = summary.scenarios[0]
+        .variants
+        .iter()
+        .map(|v| &v.name)
+        .collect();
+    assert_eq!(names, ["stock", "patched"]);
+    assert!(
+        summary
+            .notes
+            .iter()
+            .any(|n| n.contains("kernel image unchanged by this series")),
+        "{:?}",
+        summary.notes
+    );
+    nothing_left(results);
+}
+
 /// What --dry-run prints works when typed by hand.
 #[test]
 #[ignore = "real boot"]
