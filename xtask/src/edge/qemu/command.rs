@@ -350,13 +350,13 @@ fn build(
     if host.qemu.sandbox {
         put(&["-sandbox", SANDBOX]);
     }
-    for device in &layout.args {
+    for device in layout.qemu_devices() {
         put(&["-device", &device.to_string()]);
     }
     let bytes: usize = args.iter().map(|a| a.len() + 1 + size_of::<usize>()).sum();
     if bytes > MOST_ARGUMENT_BYTES {
         return Err(Fault::usage(format!(
-            "scenario {}: {} devices make a QEMU command line of {bytes} bytes; the limit is {MOST_ARGUMENT_BYTES}: use fewer",
+            "scenario {}: {} devices make a QEMU command line of {bytes} bytes; the limit is {MOST_ARGUMENT_BYTES}: use fewer, or `machine: {{backend: guest}}`",
             trial.scenario.name,
             layout.paths.len()
         )));

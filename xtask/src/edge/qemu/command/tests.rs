@@ -9,7 +9,9 @@ use super::*;
 use crate::core::{
     layout::lay_out,
     plan::KernelSpec,
-    scenario::{Device, Metric, NodeKind, Order, Profile, Restart, Scenario, Step, Variant},
+    scenario::{
+        Backend, Device, Metric, NodeKind, Order, Profile, Restart, Scenario, Step, Variant,
+    },
     units::{Bytes, Nanos},
 };
 
@@ -17,6 +19,7 @@ fn profile(seconds: u64) -> Profile {
     Profile {
         name: "slow".into(),
         id: (0, 0),
+        class: None,
         about: String::new(),
         source: String::new(),
         probe: vec![],
@@ -42,6 +45,7 @@ fn scenario() -> Scenario {
             kind: MachineKind::Microvm,
             cpus: 4,
             memory: Bytes(512 << 20),
+            backend: Backend::Qemu,
         },
         devices: vec![
             device("port", None, NodeKind::RootPort),
@@ -115,7 +119,7 @@ fn files() -> BootFiles {
 }
 
 fn line(host: &Host, trial: &Trial) -> Result<CommandLine, Fault> {
-    let layout = lay_out(&trial.scenario.devices, trial.scenario.machine.kind).unwrap();
+    let layout = lay_out(&trial.scenario.devices, &trial.scenario.machine).unwrap();
     command(host, &files(), trial, &layout)
 }
 
@@ -258,7 +262,7 @@ fn a_person_can_type_it() {
 #[test]
 fn shell_and_debugger() {
     let trial = trial(scenario());
-    let layout = lay_out(&trial.scenario.devices, MachineKind::Microvm).unwrap();
+    let layout = lay_out(&trial.scenario.devices, &trial.scenario.machine).unwrap();
     let line = interactive(
         &host("10.0.2", tcg()),
         &files().without_qmp(),
