@@ -8,6 +8,7 @@
 
 #include <linux/hrtimer.h>
 #include <linux/kmsg_dump.h>
+#include <linux/pci.h>
 #include <linux/slab.h>
 #include <linux/syscore_ops.h>
 
@@ -24,6 +25,17 @@ static inline void hrtimer_setup_on_stack(struct hrtimer *timer,
 	timer->function = function;
 }
 #endif
+
+/* Lets only the driver of this name bind. For devices that nothing can bind yet. */
+static inline int bootrig_set_driver(struct pci_dev *pdev, const char *name)
+{
+#ifdef HAVE_DEVICE_DRIVER_OVERRIDE
+	return device_set_driver_override(&pdev->dev, name);
+#else
+	pdev->driver_override = kstrdup(name, GFP_KERNEL);
+	return pdev->driver_override ? 0 : -ENOMEM;
+#endif
+}
 
 /*
  * BOOTRIG_KMSG_DUMP(name) { ... } defines a dumper of the kernel's log whose code is given

@@ -8,7 +8,6 @@
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/ctype.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/pci.h>
@@ -18,6 +17,8 @@
 
 #include "compat.h"
 #include "dummy_pci.h"
+#include "parse.h"
+#include "vpci.h"
 
 #define MAX_PROFILE	4095U
 #define MAX_DEVICE	1048575U
@@ -30,31 +31,12 @@
 #define LEVEL_BITS	9
 #define LEVEL_SET	0x100ULL
 #define MAX_LEVELS	7
+/* Of paths in vpci's domain: the bit that seven levels leave. */
+#define IN_VPCI		(1ULL << (MAX_LEVELS * LEVEL_BITS))
 
 static DEFINE_XARRAY(profiles);		/* by profile number */
 static DEFINE_XARRAY(devices);		/* by device number; owns the devices */
 static DEFINE_XARRAY(paths);		/* by path */
-
-static bool take_char(const char **at, char c)
-{
-	if (**at != c)
-		return false;
-	(*at)++;
-	return true;
-}
-
-/* Decimal digits only, at least one, no more than @max. */
-static bool take_number(const char **at, u64 max, u64 *value)
-{
-	const char *start = *at;
-
-	for (*value = 0; isdigit(**at); (*at)++) {
-		*value = *value * 10 + (**at - '0');
-		if (*value > max)
-			return false;
-	}
-	return *at != start;
-}
 
 static bool take_step(const char **at, struct dummy_step *step)
 {
@@ -100,45 +82,22 @@ static bool take_lock(const char **at, unsigned int *lock)
 	return true;
 }
 
-/* Lower case, as lspci prints. */
-static int hex_digit(char c)
-{
-	if (isdigit(c))
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
-}
-
-/* "SS.F": two hexadecimal digits of the slot, one of the function. */
-static bool take_level(const char **at, u64 *level)
-{
-	int high = hex_digit((*at)[0]);
-	int low = high < 0 ? -1 : hex_digit((*at)[1]);
-	int function;
-
-	if (low < 0 || (*at)[2] != '.')
-		return false;
-	function = hex_digit((*at)[3]);
-	if (high > 1 || function < 0 || function > 7)
-		return false;
-	*level = LEVEL_SET | PCI_DEVFN(high << 4 | low, function);
-	*at += 4;
-	return true;
-}
-
+/* In domain 0, or where it says so in vpci's. */
 static bool take_path(const char **at, u64 *path)
 {
-	u64 level;
+	u64 domain = take_word(at, VPCI_DOMAIN_PREFIX) ? IN_VPCI : 0;
+	unsigned int devfn;
 	int i;
 
 	*path = 0;
 	for (i = 0; i < MAX_LEVELS; i++) {
-		if (!take_level(at, &level))
+		if (!take_devfn(at, &devfn))
 			return false;
-		*path = *path << LEVEL_BITS | level;
-		if (!take_char(at, '/'))
+		*path = *path << LEVEL_BITS | LEVEL_SET | devfn;
+		if (!take_char(at, '/')) {
+			*path |= domain;
 			return true;
+		}
 	}
 	return false;
 }
@@ -280,10 +239,17 @@ const struct dummy_device *dummy_find(struct pci_dev *pdev)
 		if (!pdev->bus->self)
 			return NULL;
 	}
-	/* Paths start at the first root bus only. */
-	if (pci_domain_nr(pdev->bus) || pdev->bus->number)
+	/* Paths start at the first root bus of a domain. */
+	if (pdev->bus->number)
 		return NULL;
-	return xa_load(&paths, path);
+	switch (pci_domain_nr(pdev->bus)) {
+	case 0:
+		return xa_load(&paths, path);
+	case VPCI_DOMAIN:
+		return xa_load(&paths, path | IN_VPCI);
+	default:
+		return NULL;
+	}
 }
 
 /**

@@ -70,7 +70,7 @@ impl Rig {
         let mut ready = BTreeMap::new();
         for trial in plan {
             let scenario = &trial.scenario;
-            let layout = lay_out(&scenario.devices, scenario.machine.kind)
+            let layout = lay_out(&scenario.devices, &scenario.machine)
                 .map_err(|e| Fault::usage(format!("scenario {}: {e}", scenario.name)))?;
             let kernel = artifacts.kernel(&trial.kernel)?.kernel.image.clone();
             let initrd = artifacts.initramfs(trial, &layout, finish)?;

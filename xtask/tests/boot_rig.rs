@@ -4,6 +4,7 @@
 
 use std::{
     fs,
+    io::{Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -233,6 +234,115 @@ fn a_series_without_effect_is_said() {
         summary.notes
     );
     nothing_left(results);
+}
+
+/// What the guest's console says to `commands`, the first variant of `file` being booted
+/// to it in virtual time. `script` is the terminal that shell asks for.
+fn console(results: &Path, file: &str, commands: &[&str]) -> String {
+    let mut shell = Command::new("script")
+        .args(["--quiet", "--return", "--command"])
+        .arg(format!("{REAL} shell --clock virtual {file}"))
+        .arg("/dev/null")
+        .env("TMPDIR", results.join("tmp"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut input, mut output) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
+    let mut said = Vec::new();
+    for command in commands.iter().chain(&["poweroff"]) {
+        let mut answer = Vec::new();
+        let mut byte = [0];
+        while !answer.ends_with(b"bootrig# ") {
+            assert_eq!(output.read(&mut byte).unwrap(), 1, "{}", text(&said));
+            answer.extend(byte);
+        }
+        said.extend(answer);
+        writeln!(input, "{command}").unwrap();
+    }
+    output.read_to_end(&mut said).unwrap();
+    assert!(shell.wait().unwrap().success(), "{}", text(&said));
+    text(&said).replace('\r', "")
+}
+
+/// Bridges three deep; two of the devices have IDs that other drivers know.
+const DEEP: &str = r#"
+about: Bridges three deep, the innermost and a leaf of each level with delays.
+kernel: "6.1"
+machine: {cpus: 1, memory: 256 MiB, backend: guest}
+timeout: 60 s
+profiles:
+  serial-card: {id: "13a8:0152", class: "070002", about: a card of 8250_pci, source: none, shutdown: [{wait: 2 ms}]}
+devices:
+  - {name: card, profile: serial-card}
+  - name: outer
+    type: bridge
+    devices:
+      - {name: nic, profile: ixgbe-x540, count: 9}
+      - name: middle
+        type: bridge
+        devices:
+          - name: inner
+            type: bridge
+            profile: misc-10ms
+            devices:
+              - {name: disk, profile: misc-10ms, count: 2}
+variants:
+  stock: {order: serial}
+measure: [probe, device_shutdown]
+expect:
+  - {variant: stock, metric: device_shutdown, within: 2 %, of: ideal}
+"#;
+
+/// Devices that the guest makes itself are bound by path, wherever they are, and shut down
+/// children first, as QEMU's are; and they show the IDs of real ones.
+#[test]
+#[ignore = "real boot"]
+fn the_guests_own_domain_is_like_the_machines() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut checked = Vec::new();
+    for backend in ["qemu", "guest"] {
+        let body = DEEP.replace("backend: guest", &format!("backend: {backend}"));
+        let file = scenario(dir.path(), &format!("deep-{backend}"), &body);
+        let out = run(dir.path(), &["bench", "--json", &file]);
+        let said = text(&out.stderr) + &text(&out.stdout);
+        assert_eq!(out.status.code(), Some(0), "{said}");
+        let summary: Summary = serde_json::from_slice(&out.stdout).unwrap();
+        let variant = &summary.scenarios[0].variants[0];
+        let seen = |d: &str| {
+            variant
+                .metrics
+                .contains_key(&format!("device_shutdown/{d}"))
+        };
+        assert!(["card", "nic.8", "inner", "disk.1"].into_iter().all(seen));
+        checked.push(variant.oracle.checked);
+    }
+    assert_eq!(checked[0], checked[1], "the same facts are checked of both");
+
+    let file = scenario(dir.path(), "deep", DEEP);
+    let devices = "/sys/bus/pci/devices";
+    let said = console(
+        dir.path(),
+        &file,
+        &[
+            &format!("cat {devices}/0001:00:00.0/uevent"),
+            &format!("cat {devices}/0001:01:01.0/uevent"),
+            &format!("cat {devices}/0001:02:00.0/uevent"),
+            &format!("cat {devices}/0001:03:00.1/uevent"),
+        ],
+    );
+    let mut at = 0;
+    for (class, id) in [
+        ("70002", "13A8:0152"),
+        ("FF0000", "8086:1528"),
+        ("60400", "1B36:0011"),
+        ("FF0000", "1B36:0011"),
+    ] {
+        let want = format!("DRIVER=bootrig_dummy\nPCI_CLASS={class}\nPCI_ID={id}\n");
+        let found = said[at..].find(&want);
+        at += found.unwrap_or_else(|| panic!("no {want:?} in {said}"));
+    }
+    nothing_left(dir.path());
 }
 
 /// What --dry-run prints works when typed by hand.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives each device of a scenario's tree its place on the machine's PCI buses.
+//! Gives each device of a scenario's tree its place on PCI buses: the machine's (`qemu.rs`
+//! tells QEMU), or those of the guest's own domain (`program` tells the module `vpci`).
 //!
 //! Functions are packed in the tree's order, eight to a slot, so that the kernel finds
 //! the devices of one bus in that order. What does not fit the root bus goes, in order,
@@ -8,39 +9,59 @@
 
 use std::fmt;
 
-use super::scenario::{Device, MachineKind, NodeKind};
+use super::scenario::{Backend, Device, MachineKind, MachineSpec, NodeKind};
+
+mod qemu;
+
+pub use qemu::DeviceArg;
+
+/// Stands before the paths of the guest's own PCI domain (docs/protocol.md).
+const GUEST_DOMAIN: &str = "1:";
 
 /// Functions of a PCI slot.
 const FUNCTIONS_PER_SLOT: usize = 8;
 /// Bus numbers of a PCI domain, the root bus's included.
 const MAX_BUSES: usize = 256;
+/// Levels of a path that the guest's device table can name.
+const MAX_LEVELS: usize = 7;
 
-/// Where every device sits, and what QEMU must be told to put it there.
+/// Where every device sits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// For each device of the tree, by index: slot.function of each bridge from the root
-    /// bus down, then its own, joined by `/` (docs/protocol.md).
+    /// Who makes the devices.
+    pub backend: Backend,
+    /// For each device of the tree, by index: the guest's domain if it is there, then
+    /// slot.function of each bridge from the root bus down, then its own, joined by `/`
+    /// (docs/protocol.md).
     pub paths: Vec<String>,
-    /// QEMU devices in an order where a bus comes before what sits on it.
-    pub args: Vec<DeviceArg>,
+    /// What sits on the buses, in an order where a bus comes before what sits on it, and
+    /// function 0 of a slot before the others.
+    pub nodes: Vec<Node>,
 }
 
-/// One `-device` argument.
+/// One function of a bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceArg {
-    /// QEMU's name of the device.
-    pub driver: &'static str,
-    /// Its properties, in order.
-    pub props: Vec<(&'static str, String)>,
+pub struct Node {
+    /// Its index in the tree; `None`: an added bridge.
+    pub device: Option<usize>,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its path within the domain.
+    pub path: String,
+    /// The bus it is on: 0 is the root bus, others are numbered as they are made.
+    bus: usize,
+    /// The bus below it.
+    below: Option<usize>,
+    /// Whether it is a function 0 with others beside it.
+    several: bool,
 }
 
-impl fmt::Display for DeviceArg {
-    /// As QEMU reads it: `pvpanic-pci,events=0,bus=b1,addr=1f.7`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.driver)?;
-        self.props
-            .iter()
-            .try_for_each(|(name, value)| write!(f, ",{name}={value}"))
+impl Node {
+    /// slot.function.
+    fn addr(&self) -> &str {
+        self.path
+            .rsplit_once('/')
+            .map_or(&self.path, |(_, own)| own)
     }
 }
 
@@ -86,6 +107,13 @@ pub enum LayoutError {
         /// Buses there are.
         limit: usize,
     },
+    /// An added bridge puts a device deeper than the guest's table can say.
+    TooDeep {
+        /// The device.
+        device: String,
+        /// Levels there are.
+        limit: usize,
+    },
 }
 
 impl fmt::Display for LayoutError {
@@ -126,17 +154,24 @@ impl fmt::Display for LayoutError {
                     "no bus number left for `{device}`: the tree needs more than a machine's {limit} buses"
                 )
             }
+            Self::TooDeep { device, limit } => {
+                write!(
+                    f,
+                    "`{device}` comes to lie deeper than {limit} levels, as the root bus is too small for all that is on it: move something from there below a bridge"
+                )
+            }
         }
     }
 }
 impl std::error::Error for LayoutError {}
 
-/// Slots of the root bus that devices may use, as `first..end`. Slot 0 is the host
-/// bridge; q35 keeps its own bridge to the old world in 1f.
-fn root_slots(kind: MachineKind) -> std::ops::Range<usize> {
-    match kind {
-        MachineKind::Microvm => 1..32,
-        MachineKind::Q35 => 1..31,
+/// Slots of the root bus that devices may use, as `first..end`. QEMU's slot 0 is the host
+/// bridge; its q35 keeps its own bridge to the old world in 1f.
+fn root_slots(machine: &MachineSpec) -> std::ops::Range<usize> {
+    match (machine.backend, machine.kind) {
+        (Backend::Guest, _) => 0..32,
+        (Backend::Qemu, MachineKind::Microvm) => 1..32,
+        (Backend::Qemu, MachineKind::Q35) => 1..31,
     }
 }
 
@@ -153,24 +188,40 @@ fn functions_below(kind: NodeKind) -> usize {
 ///
 /// # Errors
 /// What does not fit, by name, and the limit it ran into.
-pub fn lay_out(devices: &[Device], kind: MachineKind) -> Result<Layout, LayoutError> {
+pub fn lay_out(devices: &[Device], machine: &MachineSpec) -> Result<Layout, LayoutError> {
     let children = children_of(devices)?;
     let mut out = Builder {
         devices,
         children: &children.below,
         paths: vec![String::new(); devices.len()],
-        args: Vec::new(),
+        nodes: Vec::new(),
         bridges: 0,
     };
     let root = Bus {
-        name: "pcie.0".into(),
+        number: 0,
         path: String::new(),
-        slots: root_slots(kind),
+        slots: root_slots(machine),
     };
     out.fill(&root, &children.root)?;
+    let domain = match machine.backend {
+        Backend::Qemu => "",
+        Backend::Guest => GUEST_DOMAIN,
+    };
+    for node in &out.nodes {
+        if let Some(index) = node.device {
+            if node.path.split('/').count() > MAX_LEVELS {
+                return Err(LayoutError::TooDeep {
+                    device: devices[index].name.clone(),
+                    limit: MAX_LEVELS,
+                });
+            }
+            out.paths[index] = format!("{domain}{}", node.path);
+        }
+    }
     Ok(Layout {
+        backend: machine.backend,
         paths: out.paths,
-        args: out.args,
+        nodes: out.nodes,
     })
 }
 
@@ -220,7 +271,7 @@ fn children_of(devices: &[Device]) -> Result<Children, LayoutError> {
 }
 
 struct Bus {
-    name: String,
+    number: usize,
     path: String,
     slots: std::ops::Range<usize>,
 }
@@ -235,7 +286,7 @@ struct Builder<'a> {
     devices: &'a [Device],
     children: &'a [Vec<usize>],
     paths: Vec<String>,
-    args: Vec<DeviceArg>,
+    nodes: Vec<Node>,
     /// Ports and bridges so far: each needs a bus number beside the root's.
     bridges: usize,
 }
@@ -288,43 +339,45 @@ impl Builder<'_> {
                 bus.slots.start + place / FUNCTIONS_PER_SLOT,
                 place % FUNCTIONS_PER_SLOT,
             );
-            // QEMU and Linux look at functions 1 to 7 only where function 0 says so.
-            let several = function == 0 && place + 1 < count;
-            let at = Place {
-                bus,
-                addr: format!("{slot:02x}.{function:x}"),
-                several,
+            let node = Node {
+                device: None,
+                kind: NodeKind::Bridge,
+                path: format!("{}{slot:02x}.{function:x}", bus.path),
+                bus: bus.number,
+                below: None,
+                several: function == 0 && place + 1 < count,
             };
             match item {
-                Item::Own(index) => self.own(index, &at)?,
-                Item::Added(behind) => self.added_bridge(behind, &at)?,
+                Item::Own(index) => self.own(index, node)?,
+                Item::Added(behind) => self.added_bridge(behind, node)?,
             }
         }
         Ok(())
     }
 
-    fn own(&mut self, index: usize, at: &Place) -> Result<(), LayoutError> {
+    fn own(&mut self, index: usize, node: Node) -> Result<(), LayoutError> {
         let device = &self.devices[index];
-        self.paths[index] = at.path();
+        let node = Node {
+            device: Some(index),
+            kind: device.kind,
+            ..node
+        };
         if device.kind == NodeKind::Endpoint {
-            // The cheapest device there is: no thread, no I/O port. `events=0`: a guest
-            // driver for it finds nothing to do, and cannot end the machine.
-            self.args
-                .push(at.arg("pvpanic-pci", vec![("events", "0".into())]));
+            self.nodes.push(node);
             return Ok(());
         }
-        let below = self.bridge(device.kind, &device.name, at)?;
+        let below = self.bridge(&device.name, node)?;
         self.fill(&below, &self.children[index])
     }
 
-    fn added_bridge(&mut self, behind: &[usize], at: &Place) -> Result<(), LayoutError> {
-        let first = self.devices[behind[0]].name.clone();
-        let below = self.bridge(NodeKind::Bridge, &first, at)?;
+    fn added_bridge(&mut self, behind: &[usize], node: Node) -> Result<(), LayoutError> {
+        let first = &self.devices[behind[0]].name;
+        let below = self.bridge(first, node)?;
         self.fill(&below, behind)
     }
 
     /// Adds a port or bridge for `device` and returns the bus below it.
-    fn bridge(&mut self, kind: NodeKind, device: &str, at: &Place) -> Result<Bus, LayoutError> {
+    fn bridge(&mut self, device: &str, node: Node) -> Result<Bus, LayoutError> {
         self.bridges += 1;
         let number = self.bridges;
         if number >= MAX_BUSES {
@@ -333,43 +386,16 @@ impl Builder<'_> {
                 limit: MAX_BUSES,
             });
         }
-        let name = format!("b{number}");
-        // No hot-plug: the kernel would set address space aside below each port.
-        let (driver, number, off) = match kind {
-            NodeKind::RootPort => ("pcie-root-port", ("slot", number.to_string()), "hotplug"),
-            _ => ("pci-bridge", ("chassis_nr", number.to_string()), "shpc"),
+        let below = Bus {
+            number,
+            path: format!("{}/", node.path),
+            slots: 0..functions_below(node.kind) / FUNCTIONS_PER_SLOT,
         };
-        self.args.push(at.arg(
-            driver,
-            vec![("id", name.clone()), number, (off, "off".into())],
-        ));
-        let slots = functions_below(kind) / FUNCTIONS_PER_SLOT;
-        Ok(Bus {
-            name,
-            path: at.path() + "/",
-            slots: 0..slots,
-        })
-    }
-}
-
-/// One function of a bus.
-struct Place<'a> {
-    bus: &'a Bus,
-    addr: String,
-    several: bool,
-}
-
-impl Place<'_> {
-    fn path(&self) -> String {
-        format!("{}{}", self.bus.path, self.addr)
-    }
-    fn arg(&self, driver: &'static str, mut props: Vec<(&'static str, String)>) -> DeviceArg {
-        props.push(("bus", self.bus.name.clone()));
-        props.push(("addr", self.addr.clone()));
-        if self.several {
-            props.push(("multifunction", "on".into()));
-        }
-        DeviceArg { driver, props }
+        self.nodes.push(Node {
+            below: Some(number),
+            ..node
+        });
+        Ok(below)
     }
 }
 

@@ -4,9 +4,12 @@
 use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
+    layout::Layout,
     plan::Trial,
-    scenario::{Action, Profile, Restart, Step},
+    scenario::{Action, Backend, MachineSpec, Profile, Restart, Step},
 };
+
+mod vpci;
 
 /// The kernel side's own records besides callbacks: marks, configuration.
 const OTHER_RECORDS: usize = 64;
@@ -26,22 +29,36 @@ pub enum Finish {
     Shell,
 }
 
-/// The files for `trial`, by path; [`KEXEC_KERNEL`], which is no text, is not among them. `paths` gives each device's place on the bus, by index.
-pub fn files(trial: &Trial, paths: &[String], finish: Finish) -> BTreeMap<String, Vec<u8>> {
+/// The modules to load, in this order. The devices must be there before their driver, so
+/// that what `probe` measures is the driver's attach.
+pub fn modules(machine: &MachineSpec) -> &'static [&'static str] {
+    match machine.backend {
+        Backend::Qemu => &["marks", "dummy_pci"],
+        Backend::Guest => &["marks", "vpci", "dummy_pci"],
+    }
+}
+
+/// The files for `trial`, by path, beside its [`modules`]; [`KEXEC_KERNEL`], which is no
+/// text, is not among them. `layout` is of the trial's devices.
+pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String, Vec<u8>> {
     let end = match (finish, trial.variant().restart) {
         (Finish::Shell, _) => "shell",
         (Finish::Restart, Restart::Reset) => "reboot",
         (Finish::Restart, Restart::Kexec) => "kexec",
     };
     let scenario = &trial.scenario;
-    let mut plan = String::from("bootrig-plan 1\nload marks\nload dummy_pci\nflush\n");
+    let mut plan = String::from("bootrig-plan 1\n");
+    for module in modules(&scenario.machine) {
+        let _ = writeln!(plan, "load {module}");
+    }
+    plan.push_str("flush\n");
     // A console is for looking around in: nothing happens behind the user's back.
     if finish == Finish::Restart {
         for meanwhile in &scenario.meanwhile {
             let after = meanwhile.after.0;
             let _ = match meanwhile.action {
                 Action::Remove(device) => {
-                    writeln!(plan, "meanwhile {after} remove {}", paths[device])
+                    writeln!(plan, "meanwhile {after} remove {}", layout.paths[device])
                 }
                 Action::Rescan => writeln!(plan, "meanwhile {after} rescan"),
                 Action::Kill => writeln!(plan, "meanwhile {after} kill"),
@@ -54,7 +71,7 @@ pub fn files(trial: &Trial, paths: &[String], finish: Finish) -> BTreeMap<String
     let _ = writeln!(plan, "{end}");
     // Probe, shutdown and remove of each device.
     let records = 3 * trial.scenario.devices.len() + OTHER_RECORDS;
-    BTreeMap::from([
+    let mut files = BTreeMap::from([
         ("bootrig/plan".to_owned(), plan.into_bytes()),
         (
             "bootrig/marks.params".to_owned(),
@@ -62,9 +79,14 @@ pub fn files(trial: &Trial, paths: &[String], finish: Finish) -> BTreeMap<String
         ),
         (
             "bootrig/dummy_pci.params".to_owned(),
-            device_table(trial, paths).into_bytes(),
+            device_table(trial, &layout.paths).into_bytes(),
         ),
-    ])
+    ]);
+    if layout.backend == Backend::Guest {
+        let domain = vpci::domain(trial, layout).into_bytes();
+        files.insert("bootrig/vpci.params".to_owned(), domain);
+    }
+    files
 }
 
 /// The parameters of `dummy_pci`: profiles, then the devices that use them.
@@ -125,3 +147,6 @@ fn steps(steps: &[Step]) -> String {
     });
     words.collect::<Vec<_>>().join("+")
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,15 +201,52 @@ fn reboot_table(part: &ScenarioSummary) -> Table {
     table(&header, rows.collect())
 }
 
-/// Devices by group (`ixgbe.0` .. `ixgbe.3` are `ixgbe`): the slowest of each, by variant.
-fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> Table {
-    let mut groups: Vec<(&str, u32)> = Vec::new();
+/// Rows of a table of devices that somebody still reads.
+const MOST_GROUPS: usize = 50;
+
+/// A group of devices: `ixgbe.0` .. `ixgbe.3` are `ixgbe`.
+struct Group<'a> {
+    name: &'a str,
+    count: u32,
+    /// The slowest of it in each variant.
+    slowest: Vec<Option<u64>>,
+}
+
+/// The groups of devices that have a profile, in the tree's order.
+fn device_groups<'a>(scenario: &'a Scenario, part: &ScenarioSummary) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for device in scenario.devices.iter().filter(|d| d.profile.is_some()) {
         let name = group(&device.name);
-        match groups.iter_mut().find(|g| g.0 == name) {
-            Some(found) => found.1 += 1,
-            None => groups.push((name, 1)),
+        let place = *places.entry(name).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Group {
+                name,
+                count: 0,
+                slowest: vec![None; part.variants.len()],
+            });
         }
+        groups[place].count += 1;
+    }
+    for (variant, summary) in part.variants.iter().enumerate() {
+        for (metric, measured) in &summary.metrics {
+            let device = metric.strip_prefix("device_shutdown/").map(group);
+            if let Some(&place) = device.and_then(|d| places.get(d)) {
+                let slowest = &mut groups[place].slowest[variant];
+                *slowest = (*slowest).max(Some(measured.median));
+            }
+        }
+    }
+    groups
+}
+
+/// Devices by group: the slowest of each, by variant.
+fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> String {
+    let mut groups = device_groups(scenario, part);
+    let left_out = groups.len().saturating_sub(MOST_GROUPS);
+    if left_out > 0 {
+        groups.sort_by_key(|g| std::cmp::Reverse(g.slowest.iter().max().copied()));
+        groups.truncate(MOST_GROUPS);
     }
     let known: BTreeMap<&str, Nanos> = scenario
         .reference
@@ -220,30 +257,22 @@ fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> Table {
     let mut header = vec!["device", "count"];
     header.extend((!known.is_empty()).then_some("theirs, serial"));
     header.extend(part.variants.iter().map(|v| v.name.as_str()));
-    let rows = groups.into_iter().map(|(name, count)| {
-        let mut row = vec![name.to_owned(), count.to_string()];
+    let rows = groups.into_iter().map(|group| {
+        let mut row = vec![group.name.to_owned(), group.count.to_string()];
         if !known.is_empty() {
-            row.push(or_dash(known.get(name)));
+            row.push(or_dash(known.get(group.name)));
         }
-        row.extend(
-            part.variants
-                .iter()
-                .map(|v| or_dash(slowest(v, name).map(Nanos))),
-        );
+        row.extend(group.slowest.iter().map(|s| or_dash(s.map(Nanos))));
         row
     });
-    table(&header, rows.collect())
-}
-
-fn slowest(variant: &VariantSummary, name: &str) -> Option<u64> {
-    let devices = variant
-        .metrics
-        .iter()
-        .filter_map(|(m, s)| Some((m.strip_prefix("device_shutdown/")?, s)));
-    devices
-        .filter(|(d, _)| group(d) == name)
-        .map(|(_, s)| s.median)
-        .max()
+    let mut text = table(&header, rows.collect()).to_string();
+    if left_out > 0 {
+        let _ = write!(
+            text,
+            "\n\nThe slowest {MOST_GROUPS}; {left_out} more are in summary.json."
+        );
+    }
+    text
 }
 
 /// Less than this of the window, and less than this time, is not worth a line.
@@ -334,3 +363,6 @@ fn oracle(out: &mut String, part: &ScenarioSummary) {
     }
     out.push('\n');
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,7 +205,7 @@ mod tests {
         for name in names {
             let scenario = load(&root(), &name).unwrap_or_else(|e| panic!("{e:#}"));
             assert_eq!(scenario.name, name);
-            lay_out(&scenario.devices, scenario.machine.kind).unwrap_or_else(|e| panic!("{e}"));
+            lay_out(&scenario.devices, &scenario.machine).unwrap_or_else(|e| panic!("{e}"));
         }
     }
 

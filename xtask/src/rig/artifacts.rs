@@ -30,7 +30,7 @@ use crate::{
 pub struct Booted {
     /// The kernel.
     pub kernel: Kernel,
-    /// The folder with `marks.ko` and `dummy_pci.ko`.
+    /// The folder with their `*.ko` files.
     pub modules: PathBuf,
 }
 
@@ -139,17 +139,18 @@ impl Artifacts {
             |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
         let mut archive = initramfs::Archive::new();
         archive.file("init", 0o755, read(&self.init)?)?;
-        for module in ["marks.ko", "dummy_pci.ko"] {
+        for module in program::modules(&trial.scenario.machine) {
+            let file = format!("{module}.ko");
             archive.file(
-                &format!("bootrig/{module}"),
+                &format!("bootrig/{file}"),
                 0o644,
-                read(&booted.modules.join(module))?,
+                read(&booted.modules.join(file))?,
             )?;
         }
         if trial.variant().restart == Restart::Kexec {
             archive.file(program::KEXEC_KERNEL, 0o644, read(&booted.kernel.image)?)?;
         }
-        for (path, bytes) in program::files(trial, &layout.paths, finish) {
+        for (path, bytes) in program::files(trial, layout, finish) {
             archive.file(&path, 0o644, bytes)?;
         }
         self.keep(&archive)

@@ -14,8 +14,8 @@ use bootrig::core::{
     machine::{End, Machine, RawBoot},
     plan::{Overrides, Trial, plan},
     scenario::{
-        Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Profile, Restart,
-        Scenario, Step, Variant,
+        Backend, Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Profile,
+        Restart, Scenario, Step, Variant,
     },
     units::{Bytes, Nanos},
 };
@@ -26,6 +26,7 @@ pub fn profile(name: &str, shutdown_ms: u64, lock: Option<&str>) -> Profile {
     Profile {
         name: name.into(),
         id: (0x1b36, 0x11),
+        class: None,
         about: String::new(),
         source: String::new(),
         probe: vec![Step::Wait(Nanos(MS))],
@@ -75,6 +76,7 @@ pub fn scenario() -> Scenario {
             kind: MachineKind::Microvm,
             cpus: 1,
             memory: Bytes(256 << 20),
+            backend: Backend::Qemu,
         },
         devices: vec![
             device("sw", None, NodeKind::Bridge, Some("bridge")),

@@ -2,6 +2,7 @@
 //! Places of devices.
 
 use super::*;
+use crate::core::units::Bytes;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashSet};
@@ -21,12 +22,27 @@ fn endpoints(count: usize, parent: Option<usize>) -> Vec<Device> {
 }
 /// Bridges that are no device of the tree.
 fn added(layout: &Layout) -> usize {
-    layout.args.len() - layout.paths.len()
+    layout.nodes.len() - layout.paths.len()
+}
+fn machine(kind: MachineKind, backend: Backend) -> MachineSpec {
+    MachineSpec {
+        kind,
+        cpus: 1,
+        memory: Bytes(1 << 30),
+        backend,
+    }
+}
+fn microvm() -> MachineSpec {
+    machine(MachineKind::Microvm, Backend::Qemu)
 }
 fn check(devices: &[Device], expect: &Expect) {
-    let text = match lay_out(devices, MachineKind::Microvm) {
+    let text = match lay_out(devices, &microvm()) {
         Ok(l) => {
-            l.paths.join(" ") + "\n" + &l.args.iter().map(|a| format!("{a}\n")).collect::<String>()
+            l.paths.join(" ")
+                + "\n"
+                + &l.qemu_devices()
+                    .map(|a| format!("{a}\n"))
+                    .collect::<String>()
         }
         Err(e) => e.to_string(),
     };
@@ -65,7 +81,7 @@ fn tree() {
 
 #[test]
 fn overflow_goes_behind_bridges_in_order() {
-    let layout = lay_out(&endpoints(1000, None), MachineKind::Microvm).unwrap();
+    let layout = lay_out(&endpoints(1000, None), &microvm()).unwrap();
     assert_eq!(added(&layout), 3);
     assert_eq!(layout.paths[0], "01.0");
     assert_eq!(
@@ -74,8 +90,9 @@ fn overflow_goes_behind_bridges_in_order() {
     );
     assert_eq!(layout.paths[245], "1f.5/00.0");
     assert_eq!(layout.paths[245 + 256], "1f.6/00.0");
+    let q35 = machine(MachineKind::Q35, Backend::Qemu);
     for (devices, bridges) in [(240, 0), (241, 1)] {
-        let layout = lay_out(&endpoints(devices, None), MachineKind::Q35).unwrap();
+        let layout = lay_out(&endpoints(devices, None), &q35).unwrap();
         assert_eq!(added(&layout), bridges);
     }
 }
@@ -86,7 +103,7 @@ fn bridges_nest_where_ports_fill_the_root_bus() {
         .map(|i| device(format!("port.{i}"), None, NodeKind::RootPort))
         .collect();
     tree.extend(endpoints(500, None));
-    let layout = lay_out(&tree, MachineKind::Microvm).unwrap();
+    let layout = lay_out(&tree, &microvm()).unwrap();
     assert_eq!(added(&layout), 2);
     assert_eq!(layout.paths[247], "1f.7/00.0");
     assert_eq!(layout.paths[746], "1f.7/1f.7/1e.4");
@@ -146,11 +163,33 @@ fn what_does_not_fit_is_named() {
         &bridges,
         &expect!["no bus number left for `b.254`: the tree needs more than a machine's 256 buses"],
     );
-    let error = lay_out(&endpoints(70_000, None), MachineKind::Microvm).unwrap_err();
+    let mut chain = endpoints(248, None);
+    chain.push(device("b.1", None, NodeKind::Bridge));
+    chain.extend((2..=7).map(|i| device(format!("b.{i}"), Some(246 + i), NodeKind::Bridge)));
+    check(
+        &chain,
+        &expect![
+            "`b.7` comes to lie deeper than 7 levels, as the root bus is too small for all that is on it: move something from there below a bridge"
+        ],
+    );
+    let error = lay_out(&endpoints(70_000, None), &microvm()).unwrap_err();
     assert!(
         matches!(error, LayoutError::TooManyBuses { limit: 256, .. }),
         "{error}"
     );
+}
+
+#[test]
+fn a_domain_in_the_guest_holds_ten_thousand() {
+    let guest = machine(MachineKind::Microvm, Backend::Guest);
+    let layout = lay_out(&endpoints(10_000, None), &guest).unwrap();
+    assert_eq!(added(&layout), 39);
+    assert_eq!(layout.paths[0], "1:00.0", "no host bridge is in slot 0");
+    assert_eq!(layout.paths[216], "1:1b.0");
+    assert_eq!(layout.paths[217], "1:1b.1/00.0");
+    assert_eq!(layout.nodes[217].path, "1b.1");
+    assert_eq!(layout.nodes[217].device, None);
+    assert_eq!(layout.qemu_devices().count(), 0);
 }
 
 /// Trees of up to 1,500 nodes: each new node picks its kind and, if it may, a parent.
@@ -180,13 +219,15 @@ fn trees() -> impl Strategy<Value = Vec<Device>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn every_device_has_a_place_of_its_own(tree in trees(), q35 in any::<bool>()) {
+    fn every_device_has_a_place_of_its_own(tree in trees(), q35 in any::<bool>(), guest in any::<bool>()) {
         let kind = if q35 { MachineKind::Q35 } else { MachineKind::Microvm };
-        let Ok(layout) = lay_out(&tree, kind) else { return Ok(()) };
+        let backend = if guest { Backend::Guest } else { Backend::Qemu };
+        let Ok(layout) = lay_out(&tree, &machine(kind, backend)) else { return Ok(()) };
         prop_assert_eq!(layout.paths.len(), tree.len());
+        let bridges = layout.nodes.iter().filter(|n| n.kind == NodeKind::Bridge).count();
         let own = tree.iter().filter(|d| d.kind == NodeKind::Bridge).count();
-        let bridges = layout.args.iter().filter(|a| a.driver == "pci-bridge").count();
         prop_assert_eq!(added(&layout), bridges - own);
+        prop_assert_eq!(layout.qemu_devices().count(), if guest { 0 } else { layout.nodes.len() });
         let distinct: HashSet<_> = layout.paths.iter().collect();
         prop_assert_eq!(distinct.len(), tree.len());
         for (device, path) in tree.iter().zip(&layout.paths) {
@@ -195,10 +236,22 @@ proptest! {
                 prop_assert_eq!(above, &layout.paths[parent]);
             }
         }
+        // What vpci checks: bridges exist before what is below them, and function 0 of a
+        // slot before the others.
+        let mut before = HashSet::new();
+        for node in &layout.nodes {
+            let path = node.path.as_str();
+            if let Some((above, _)) = path.rsplit_once('/') {
+                prop_assert!(before.contains(above), "{}", path);
+            }
+            let zero = format!("{}0", &path[..path.len() - 1]);
+            prop_assert!(path == zero || before.contains(zero.as_str()), "{}", path);
+            prop_assert!(before.insert(path), "{}", path);
+        }
         // What QEMU checks: buses exist before they are used, no address twice, and
         // function 0 announces the others.
         let (mut buses, mut taken) = (HashSet::from(["pcie.0".to_string()]), BTreeMap::new());
-        for arg in &layout.args {
+        for arg in layout.qemu_devices() {
             let prop = |name| arg.props.iter().find(|p| p.0 == name).map(|p| p.1.clone());
             let (bus, addr) = (prop("bus").unwrap(), prop("addr").unwrap());
             prop_assert!(buses.contains(&bus));

@@ -3,7 +3,7 @@
 
 use super::{
     Expectation, NodeKind, Profile, Scenario, Step, Target, Tolerance,
-    raw::{self, Duration, Name, Named, Of, PciId, Prose, Share, Size},
+    raw::{self, ClassCode, Duration, Name, Named, Of, PciId, Prose, Share, Size},
 };
 
 /// Hash over what a scenario means: neither comments, nor the order of keys, nor the way
@@ -45,6 +45,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
             kind: Some(s.machine.kind),
             cpus: s.machine.cpus,
             memory: Size(s.machine.memory.to_string()),
+            backend: Some(s.machine.backend),
         },
         devices: s.devices.iter().map(|d| device(s, d)).collect(),
         links: s.links.iter().map(|l| link(s, l)).collect(),
@@ -129,6 +130,7 @@ fn profile(p: &Profile) -> raw::Profile {
     let steps = |steps: &[Step]| steps.iter().map(step).collect();
     raw::Profile {
         id: PciId(format!("{:04x}:{:04x}", p.id.0, p.id.1)),
+        class: p.class.map(|c| ClassCode(format!("{c:06x}"))),
         about: Prose(p.about.clone()),
         source: Prose(p.source.clone()),
         probe: steps(&p.probe),

@@ -17,6 +17,8 @@ pub type Profiles = BTreeMap<String, Profile>;
 
 /// Steps of one callback: as many as the guest's driver takes.
 const MAX_STEPS: usize = 16;
+/// Class and subclass of PCI-to-PCI bridges.
+const BRIDGE_CLASS: u32 = 0x06_04;
 
 /// Reads profiles.yaml.
 ///
@@ -64,6 +66,10 @@ fn read(key: &str, raw: &raw::Profile, at: &At<'_>, sink: &mut Sink) -> Profile 
     Profile {
         name: key.into(),
         id: pci_id(&raw.id.0, &at.key("id"), sink),
+        class: raw
+            .class
+            .as_ref()
+            .and_then(|c| class(&c.0, &at.key("class"), sink)),
         about: super::validate::prose(&raw.about, &at.key("about"), sink),
         source: super::validate::prose(&raw.source, &at.key("source"), sink),
         probe: steps(&raw.probe, &at.key("probe"), sink),
@@ -92,6 +98,26 @@ fn pci_id(text: &str, at: &At<'_>, sink: &mut Sink) -> (u16, u16) {
         }),
     }
     id.unwrap_or_default()
+}
+
+/// Reads `010802`. A bridge's class is no device's to choose: it comes with the tree.
+fn class(text: &str, at: &At<'_>, sink: &mut Sink) -> Option<u32> {
+    let code = match text.len() {
+        6 if text.bytes().all(|b| b.is_ascii_hexdigit()) => u32::from_str_radix(text, 16).ok(),
+        _ => None,
+    };
+    match code {
+        Some(code) if code >> 8 == BRIDGE_CLASS => sink.add_with(at.position(), || {
+            format!(
+                "{at}: `{text}` is a bridge's class; leave it out, `type` says what is a bridge"
+            )
+        }),
+        Some(_) => {}
+        None => sink.add_with(at.position(), || {
+            format!("{at} takes six hexadecimal digits: class, subclass and programming interface, such as `010802`, not `{text}`")
+        }),
+    }
+    code
 }
 
 fn steps(raw: &[raw::Step], at: &At<'_>, sink: &mut Sink) -> Vec<Step> {

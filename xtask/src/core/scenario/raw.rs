@@ -12,7 +12,7 @@ use serde::{
     ser::SerializeMap,
 };
 
-use super::{Clock, MachineKind, Metric, Order, Restart};
+use super::{Backend, Clock, MachineKind, Metric, Order, Restart};
 
 const NAME_PATTERN: &str = r"^[a-z0-9][a-z0-9._-]{0,63}$";
 
@@ -60,6 +60,10 @@ text!(
 text!(
     /// `vendor:device`, four hexadecimal digits each, as lspci -n prints them.
     PciId, "PCI ID", ["15b3:1003"], r"^[0-9a-fA-F]{4}:[0-9a-fA-F]{4}$"
+);
+text!(
+    /// A PCI class with programming interface, six hexadecimal digits.
+    ClassCode, "PCI class", ["010802"], r"^[0-9a-fA-F]{6}$"
 );
 text!(
     /// What a value is compared with: `ideal` (the same variant's), a duration, or the name
@@ -136,6 +140,10 @@ pub struct Machine {
     pub cpus: u32,
     /// Guest memory, at least 64 MiB.
     pub memory: Size,
+    /// Who makes the devices: `qemu` (the default) or `guest` (a PCI domain inside the
+    /// guest: 10,000 devices, with the IDs of their profiles).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Backend>,
 }
 
 /// A device, or a group of equal ones, or a bridge with what is below it.
@@ -221,6 +229,9 @@ pub enum DeviceKind {
 pub struct Profile {
     /// The real device's ID.
     pub id: PciId,
+    /// The real device's class code; seen with `backend: guest` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<ClassCode>,
     /// What the device is.
     pub about: Prose,
     /// Where the delays come from: functions in the Linux tree, or a published report.

@@ -223,6 +223,7 @@ fn machine(raw: &raw::Machine, at: &At<'_>, sink: &mut Sink) -> MachineSpec {
         kind: raw.kind.unwrap_or(MachineKind::Microvm),
         cpus: raw.cpus,
         memory,
+        backend: raw.backend.unwrap_or_default(),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::core::{
     plan::Trial,
     qemu_version::QemuVersion,
     scenario::{Clock, MachineKind, MachineSpec, Restart},
+    units::Bytes,
 };
 
 /// The guest's calendar at each start: the same in every run, or its real-time clock
@@ -129,6 +130,13 @@ pub enum Note {
         /// The QEMU.
         version: QemuVersion,
     },
+    /// QEMU would load the initramfs over the machine's ACPI tables.
+    LessMemory {
+        /// As the scenario asked.
+        wanted: Bytes,
+        /// As it is.
+        given: Bytes,
+    },
 }
 
 impl fmt::Display for Note {
@@ -138,6 +146,10 @@ impl fmt::Display for Note {
                 f,
                 "1 CPU instead of {wanted}: in virtual time QEMU {version} starts no second one ({} and newer do)",
                 QemuVersion::MANY_CPUS
+            ),
+            Self::LessMemory { wanted, given } => write!(
+                f,
+                "{given} of memory instead of {wanted}: at just that size QEMU loads a microvm's initramfs over its ACPI tables"
             ),
         }
     }
@@ -253,7 +265,7 @@ fn build(
     console: &Console,
 ) -> Result<CommandLine, Fault> {
     let spec = &trial.scenario.machine;
-    let (cpus, notes) = cpus(spec, trial.clock, host.qemu.version)?;
+    let (cpus, mut notes) = cpus(spec, trial.clock, host.qemu.version)?;
     let mut args: Vec<String> = Vec::new();
     let mut put = |words: &[&str]| args.extend(words.iter().map(|w| (*w).to_owned()));
     // Nothing that is not asked for: no configuration of the user's, no network, no screen.
@@ -308,7 +320,8 @@ fn build(
         &cpus.to_string(),
     ]);
     // `reserve=off`: memory that the guest never touches costs nothing, not even a promise.
-    let memory = memory(spec)?;
+    let (memory, less) = memory(spec)?;
+    notes.extend(less);
     put(&[
         "-m",
         &memory,
@@ -350,13 +363,13 @@ fn build(
     if host.qemu.sandbox {
         put(&["-sandbox", SANDBOX]);
     }
-    for device in &layout.args {
+    for device in layout.qemu_devices() {
         put(&["-device", &device.to_string()]);
     }
     let bytes: usize = args.iter().map(|a| a.len() + 1 + size_of::<usize>()).sum();
     if bytes > MOST_ARGUMENT_BYTES {
         return Err(Fault::usage(format!(
-            "scenario {}: {} devices make a QEMU command line of {bytes} bytes; the limit is {MOST_ARGUMENT_BYTES}: use fewer",
+            "scenario {}: {} devices make a QEMU command line of {bytes} bytes; the limit is {MOST_ARGUMENT_BYTES}: use fewer, or `machine: {{backend: guest}}`",
             trial.scenario.name,
             layout.paths.len()
         )));
@@ -445,15 +458,25 @@ fn cpus(spec: &MachineSpec, clock: Clock, version: QemuVersion) -> Result<(u32, 
 }
 
 /// QEMU rounds odd sizes up, and then the memory does not fit its backend.
-fn memory(spec: &MachineSpec) -> Result<String, Fault> {
-    let bytes = spec.memory.0;
-    if bytes == 0 || !bytes.is_multiple_of(1 << 20) {
+/// The last byte that a bzImage lets its initramfs have (`initrd_addr_max`), plus one.
+const INITRAMFS_END: Bytes = Bytes(2 << 30);
+
+fn memory(spec: &MachineSpec) -> Result<(String, Option<Note>), Fault> {
+    let wanted = spec.memory;
+    if wanted.0 == 0 || !wanted.0.is_multiple_of(1 << 20) {
         return Err(Fault::usage(format!(
-            "guest memory must be a whole number of MiB, not {}",
-            spec.memory
+            "guest memory must be a whole number of MiB, not {wanted}"
         )));
     }
-    Ok(format!("{}M", bytes >> 20))
+    let size = |bytes: Bytes| format!("{}M", bytes.0 >> 20);
+    // QEMU wants the initramfs as high as RAM and kernel allow, and its linuxboot_dma.bin
+    // moves it below the firmware's tables unless it ends where the kernel's limit is. On a
+    // microvm of this size both are the end of RAM, and the tables lie there.
+    if spec.kind == MachineKind::Microvm && wanted == INITRAMFS_END {
+        let given = Bytes(wanted.0 - (1 << 20));
+        return Ok((size(given), Some(Note::LessMemory { wanted, given })));
+    }
+    Ok((size(wanted), None))
 }
 
 fn text(path: &Path) -> Result<&str, Fault> {

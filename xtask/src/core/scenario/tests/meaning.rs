@@ -523,6 +523,18 @@ fn profiles() {
     "#]],
     );
     check_profile(
+        "{id: \"15b3:1003\", class: \"0102\", about: x, source: x}",
+        expect![[r#"
+            x.yaml:21:31: profiles.p.class takes six hexadecimal digits: class, subclass and programming interface, such as `010802`, not `0102`
+        "#]],
+    );
+    check_profile(
+        "{id: \"15b3:1003\", class: \"060400\", about: x, source: x}",
+        expect![[r#"
+            x.yaml:21:31: profiles.p.class: `060400` is a bridge's class; leave it out, `type` says what is a bridge
+        "#]],
+    );
+    check_profile(
         "{id: \"15b3:1003\", about: x}",
         expect![[r#"
             x.yaml:21:6: `source` is missing in profiles.p; it takes text

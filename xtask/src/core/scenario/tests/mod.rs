@@ -265,3 +265,17 @@ fn editors_of_other_systems_may_be_used() {
     assert_eq!(base, good(&format!("\u{feff}{BASE}")));
     assert_eq!(base, good(&BASE.replace('\n', "\r\n")));
 }
+
+#[test]
+fn backend() {
+    let with = |backend: &str| {
+        let text = BASE.replace("{cpus: 2", &format!("{{{backend}cpus: 2"));
+        let scenario = good(&text);
+        assert_eq!(good(&to_yaml(&scenario)).hash, scenario.hash);
+        (scenario.machine.backend, scenario.hash)
+    };
+    let guest = with("backend: guest, ");
+    assert_eq!(guest.0, Backend::Guest);
+    assert_eq!(with(""), with("backend: qemu, "));
+    assert_ne!(with("").1, guest.1);
+}

@@ -184,6 +184,13 @@ fn words() {
     "#]],
     );
     check(
+        "{cpus: 2",
+        "{backend: gest, cpus: 2",
+        expect![[r#"
+        x.yaml:3:20: machine.backend cannot be `gest`; did you mean `guest`?
+    "#]],
+    );
+    check(
         "type: bridge",
         "type: rootport",
         expect![[r#"

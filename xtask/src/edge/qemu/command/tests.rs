@@ -9,7 +9,9 @@ use super::*;
 use crate::core::{
     layout::lay_out,
     plan::KernelSpec,
-    scenario::{Device, Metric, NodeKind, Order, Profile, Restart, Scenario, Step, Variant},
+    scenario::{
+        Backend, Device, Metric, NodeKind, Order, Profile, Restart, Scenario, Step, Variant,
+    },
     units::{Bytes, Nanos},
 };
 
@@ -17,6 +19,7 @@ fn profile(seconds: u64) -> Profile {
     Profile {
         name: "slow".into(),
         id: (0, 0),
+        class: None,
         about: String::new(),
         source: String::new(),
         probe: vec![],
@@ -42,6 +45,7 @@ fn scenario() -> Scenario {
             kind: MachineKind::Microvm,
             cpus: 4,
             memory: Bytes(512 << 20),
+            backend: Backend::Qemu,
         },
         devices: vec![
             device("port", None, NodeKind::RootPort),
@@ -115,7 +119,7 @@ fn files() -> BootFiles {
 }
 
 fn line(host: &Host, trial: &Trial) -> Result<CommandLine, Fault> {
-    let layout = lay_out(&trial.scenario.devices, trial.scenario.machine.kind).unwrap();
+    let layout = lay_out(&trial.scenario.devices, &trial.scenario.machine).unwrap();
     command(host, &files(), trial, &layout)
 }
 
@@ -202,6 +206,30 @@ fn an_old_qemu_has_one_cpu_in_virtual_time_and_says_so() {
 }
 
 #[test]
+fn an_initramfs_does_not_overwrite_acpi_tables() {
+    let memory = |kind, mib: u64| {
+        let mut scenario = scenario();
+        scenario.machine.kind = kind;
+        scenario.machine.memory = Bytes(mib << 20);
+        let line = line(&host("10.0.2", tcg()), &trial(scenario)).unwrap();
+        let at = line.args.iter().position(|a| a == "-m").unwrap();
+        let notes: Vec<_> = line.notes.iter().map(ToString::to_string).collect();
+        (line.args[at + 1].clone(), notes.join("; "))
+    };
+    let (size, note) = memory(MachineKind::Microvm, 2048);
+    assert_eq!(size, "2047M");
+    expect!["2047 MiB of memory instead of 2 GiB: at just that size QEMU loads a microvm's initramfs over its ACPI tables"].assert_eq(&note);
+    for (kind, mib) in [
+        (MachineKind::Microvm, 2047),
+        (MachineKind::Microvm, 2049),
+        (MachineKind::Microvm, 4096),
+        (MachineKind::Q35, 2048),
+    ] {
+        assert_eq!(memory(kind, mib), (format!("{mib}M"), String::new()));
+    }
+}
+
+#[test]
 fn slow_devices_are_no_hung_tasks() {
     let words = |seconds| {
         let mut slow = scenario();
@@ -258,7 +286,7 @@ fn a_person_can_type_it() {
 #[test]
 fn shell_and_debugger() {
     let trial = trial(scenario());
-    let layout = lay_out(&trial.scenario.devices, MachineKind::Microvm).unwrap();
+    let layout = lay_out(&trial.scenario.devices, &trial.scenario.machine).unwrap();
     let line = interactive(
         &host("10.0.2", tcg()),
         &files().without_qmp(),
