@@ -332,7 +332,7 @@ static void stop_ticks(void)
 	spin_unlock_irqrestore(&rtc_lock, flags);
 }
 
-/* Returns false if it has been called before. One CPU runs by now. */
+/* Returns false if it has been called before: the task that restarts calls it, in turn. */
 static bool after_devices(void)
 {
 	unsigned int lost, count;
