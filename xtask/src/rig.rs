@@ -30,7 +30,7 @@ use crate::{
     edge::{
         files::{touch, write_whole},
         process, qemu,
-        store::Header,
+        store::{Header, MachineRecord},
     },
 };
 
@@ -208,28 +208,44 @@ impl Rig {
     }
 
     /// What run.yaml says about the machine: QEMU's version, and what runs wall time.
-    pub fn machine(&self) -> serde_json::Value {
-        serde_json::json!({
-            "qemu": self.host.qemu.version.to_string(),
-            "accelerator": self.host.accelerator.to_string(),
-            "notes": self.notes,
-        })
+    pub fn machine(&self) -> MachineRecord {
+        MachineRecord {
+            qemu: self.host.qemu.version.to_string(),
+            command: qemu::COMMAND,
+            accelerator: self.host.accelerator.to_string(),
+            init: self.artifacts.init_key(),
+            notes: self.notes(),
+        }
     }
 
     /// Checks that this machine would go on with what run `header` began.
     ///
     /// # Errors
-    /// Usage: QEMU or a kernel is another than it was.
+    /// Usage: QEMU, its command line, PID 1 or a kernel is another than it was.
     pub fn same_as(&self, header: &Header) -> Result<()> {
-        let now = (self.machine(), self.artifacts.records());
-        if (&now.0, &now.1) != (&header.machine, &header.kernels) {
-            let why = format!(
-                "run {} was begun with another QEMU, kernel or compiler; its numbers would not belong together: begin a new run",
-                header.id
-            );
-            return Err(Fault::usage(why).into());
+        let (now, was) = (self.machine(), &header.machine);
+        let differs: Vec<_> = [
+            ("QEMU", now.qemu != was.qemu),
+            ("QEMU's command line", now.command != was.command),
+            ("accelerator", now.accelerator != was.accelerator),
+            ("PID 1", now.init != was.init),
+            (
+                "kernel, compiler or modules",
+                self.artifacts.records() != header.kernels,
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(what, differs)| differs.then_some(what))
+        .collect();
+        if differs.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let why = format!(
+            "run {} was begun with another {}; its numbers would not belong together: begin a new run",
+            header.id,
+            differs.join(" and ")
+        );
+        Err(Fault::usage(why).into())
     }
 }
 

@@ -59,7 +59,7 @@ fn header(id: &str) -> Header {
         scenarios: vec![],
         ready_kernel: None,
         host: serde_json::json!({}),
-        machine: serde_json::json!({}),
+        machine: Default::default(),
         kernels: vec![],
     }
 }

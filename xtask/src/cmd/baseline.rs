@@ -123,12 +123,6 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
         return Err(Fault::usage(message).into());
     }
     let samples = baselines::by_scenario(&samples);
-    let qemu = header
-        .machine
-        .get("qemu")
-        .and_then(|q| q.as_str())
-        .unwrap_or_default()
-        .to_owned();
     let mut parts = Vec::new();
     for scenario in summary.scenarios {
         for variant in &scenario.variants {
@@ -138,7 +132,9 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
         }
         let identity = Identity {
             scenario: scenario.hash,
-            qemu: qemu.clone(),
+            qemu: header.machine.qemu.clone(),
+            command: header.machine.command,
+            init: header.machine.init.clone(),
             kernels: kernels(&header),
         };
         let samples = samples.get(&scenario.name).cloned().unwrap_or_default();

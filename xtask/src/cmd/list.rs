@@ -53,7 +53,7 @@ fn entry(s: &Scenario) -> serde_json::Value {
     json!({
         "name": s.name, "about": s.about, "kernel": s.kernel, "clock": s.clock,
         "devices": s.devices.len(), "variants": variants, "metrics": s.metrics,
-        "repeats": s.repeats, "hash": s.hash,
+        "repeats": s.repeats_by(s.clock), "hash": s.hash,
     })
 }
 

@@ -15,7 +15,7 @@ use crate::{
         fault::{Exit, Fault, Stopped},
         plan::{Overrides, Trial, plan},
         program::Finish,
-        scenario::{Clock, hint},
+        scenario::{Clock, UnderTest, hint},
     },
     edge::{
         cache::Cache,
@@ -104,7 +104,14 @@ pub fn run(args: &Args) -> Result<Exit> {
 }
 
 fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
-    let scenario = Arc::new(scenarios::load_with(root, &args.scenario, &known(root)?)?);
+    let under_test = UnderTest {
+        ready: args.kernel.is_some(),
+        ..UnderTest::default()
+    };
+    let scenario = scenarios::load_with(root, &args.scenario, &known(root)?)?
+        .put_under_test(&under_test)
+        .map_err(Fault::usage)?;
+    let scenario = Arc::new(scenario);
     let overrides = Overrides {
         clock: Some(args.clock),
         repeats: Some(1),

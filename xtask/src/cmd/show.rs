@@ -111,7 +111,7 @@ fn text(s: &Scenario) -> String {
         "boots",
         &format!(
             "{} of each variant, at most {} each",
-            s.repeats,
+            s.repeats_by(s.clock),
             short(s.timeout)
         ),
     );

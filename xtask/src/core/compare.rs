@@ -13,6 +13,10 @@ pub struct Identity {
     pub scenario: String,
     /// QEMU's version.
     pub qemu: String,
+    /// The form of its command line.
+    pub command: u32,
+    /// The key of PID 1.
+    pub init: String,
     /// Kernel as asked for (`6.1`, `6.1+parallel-shutdown`) -> the source used, and the
     /// keys of the kernel and its modules.
     pub kernels: BTreeMap<String, [String; 3]>,
@@ -27,6 +31,12 @@ impl Identity {
         }
         if self.qemu != other.qemu {
             out.push(format!("QEMU {} instead of {}", other.qemu, self.qemu));
+        }
+        if self.command != other.command {
+            out.push("QEMU's command line has another form".into());
+        }
+        if self.init != other.init {
+            out.push("PID 1 is another".into());
         }
         for (name, [source, kernel, modules]) in &self.kernels {
             match other.kernels.get(name) {

@@ -91,7 +91,7 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
         let clock = overrides.clock.unwrap_or(scenario.clock);
         for repeat in 0..overrides
             .repeats
-            .unwrap_or_else(|| repeats(scenario, clock))
+            .unwrap_or_else(|| scenario.repeats_by(clock))
         {
             let mut order: Vec<usize> = (0..scenario.variants.len()).collect();
             if repeat % 2 == 1 {
@@ -120,14 +120,4 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
         }
     }
     trials
-}
-
-/// The scenario's own number of repeats; where it is the default of its clock, the default
-/// of the clock in force.
-fn repeats(scenario: &Scenario, clock: Clock) -> u32 {
-    if scenario.repeats == scenario.clock.default_repeats() {
-        clock.default_repeats()
-    } else {
-        scenario.repeats
-    }
 }

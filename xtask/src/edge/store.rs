@@ -56,10 +56,26 @@ pub struct Header {
     pub ready_kernel: Option<(PathBuf, PathBuf)>,
     /// The host's fingerprint.
     pub host: serde_json::Value,
-    /// QEMU's version, the accelerator, and why that one.
-    pub machine: serde_json::Value,
+    /// What booted it.
+    pub machine: MachineRecord,
     /// Every kernel booted.
     pub kernels: Vec<KernelRecord>,
+}
+
+/// What boots the trials, beside kernels and modules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineRecord {
+    /// QEMU's version.
+    pub qemu: String,
+    /// Which form of QEMU's command line: other arguments, other numbers.
+    pub command: u32,
+    /// What accelerates it, and why that.
+    pub accelerator: String,
+    /// The key of PID 1.
+    pub init: String,
+    /// What was not as the scenarios ask.
+    pub notes: Vec<String>,
 }
 
 /// A scenario as it was when the run began.
@@ -338,7 +354,7 @@ mod tests {
             ready_kernel: None,
             under_test: Default::default(),
             host: serde_json::Value::Null,
-            machine: serde_json::Value::Null,
+            machine: MachineRecord::default(),
             kernels: Vec::new(),
         };
         let mut run = Run::create(results.path(), &header).unwrap();

@@ -109,6 +109,12 @@ impl Artifacts {
         Ok(found)
     }
 
+    /// The key of PID 1.
+    pub fn init_key(&self) -> String {
+        let entry = self.init.parent().and_then(Path::file_name);
+        entry.unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// What run.yaml says about the kernels.
     pub fn records(&self) -> Vec<KernelRecord> {
         let record = |(spec, booted): (&KernelSpec, &Booted)| KernelRecord {

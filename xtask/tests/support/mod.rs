@@ -101,7 +101,7 @@ pub fn scenario() -> Scenario {
             Metric::DeviceShutdown,
             Metric::Reboot,
         ],
-        repeats: 1,
+        repeats: None,
         reference: None,
         expect: vec![],
         timeout: Nanos(60_000 * MS),

@@ -14,6 +14,8 @@ pub(super) fn hash(scenario: &Scenario) -> String {
     let silent = String::new;
     meaning.about = silent();
     meaning.hash = silent();
+    // The default, spelled out or not.
+    meaning.repeats = Some(scenario.repeats_by(scenario.clock));
     if let Some(r) = &mut meaning.reference {
         r.source = silent();
         r.values.sort();
@@ -39,7 +41,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
         about: Prose(s.about.clone()),
         kernel: Name(s.kernel.clone()),
         clock: Some(s.clock),
-        repeats: Some(s.repeats),
+        repeats: s.repeats,
         timeout: Some(Duration(s.timeout.exact())),
         machine: raw::Machine {
             kind: Some(s.machine.kind),

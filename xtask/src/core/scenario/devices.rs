@@ -158,7 +158,7 @@ fn expand<'r>(
     }
 }
 
-/// The profile that copy number `copy` draws: of those of profiles.yaml, in their order, by
+/// The profile that copy number `copy` draws: of all there are, in the order of their names, by
 /// SplitMix64 (Steele, Lea and Flood 2014) of seed and number.
 fn drawn(seed: u32, copy: usize, profiles: &Profiles) -> String {
     let mut z = ((u64::from(seed) << 32) | copy as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -177,7 +177,12 @@ pub(super) fn sysctl(
 ) -> Vec<(String, String)> {
     for (index, (name, value)) in raw.0.iter().enumerate() {
         let at = at.entry(index);
-        if name.split('.').any(str::is_empty) || !name.contains('.') {
+        let word = |w: &str| {
+            !w.is_empty()
+                && w.bytes()
+                    .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+        };
+        if !name.contains('.') || !name.split('.').all(word) {
             sink.add_with(at.position(), || {
                 format!(
                     "{at}: `{name}` is no setting; write it as sysctl does, `kernel.threads-max`"

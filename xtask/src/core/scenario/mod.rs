@@ -388,8 +388,9 @@ pub struct Scenario {
     pub variants: Vec<Variant>,
     /// What to record; never empty.
     pub metrics: Vec<Metric>,
-    /// Boots per variant unless `--repeats` says otherwise; at least 1.
-    pub repeats: u32,
+    /// Boots per variant unless `--repeats` says otherwise, at least 1; `None`: as many as
+    /// the clock in force has by default.
+    pub repeats: Option<u32>,
     /// Published figures.
     pub reference: Option<Reference>,
     /// What must hold.
@@ -421,6 +422,10 @@ impl Scenario {
     pub fn is_removed(&self, device: usize) -> bool {
         let mut above = std::iter::successors(Some(device), |d| self.devices[*d].parent);
         above.any(|d| self.meanwhile.iter().any(|m| m.action == Action::Remove(d)))
+    }
+    /// Boots per variant by `clock`.
+    pub fn repeats_by(&self, clock: Clock) -> u32 {
+        self.repeats.unwrap_or_else(|| clock.default_repeats())
     }
     /// Whether `device` stays without a driver: the kernel drops links that only serve
     /// sync_state() once their consumer is bound, so that it must not be.

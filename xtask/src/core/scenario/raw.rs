@@ -90,6 +90,7 @@ pub struct Scenario {
     /// Boots of each variant: 1 by the virtual clock, 10 by the wall clock where this is
     /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10000))]
     pub repeats: Option<u32>,
     /// Host time after which a guest counts as hung; 5 min where this is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,7 +161,8 @@ pub struct Device {
     /// is left to the kernel's own driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Name>,
-    /// Instead of `profile`: each draws one of profiles.yaml, as this seed has it.
+    /// Instead of `profile`: each draws one of all profiles, as this seed has it. Another
+    /// profile among them changes what is drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draw: Option<u32>,
     /// How many of them; 1 where this is left out. Below a bridge that is itself counted:

@@ -22,6 +22,7 @@ const MIN_MEMORY: Bytes = Bytes(64 << 20);
 const MAX_MEMORY: Bytes = Bytes(16 << 40);
 const MAX_CPUS: u32 = 64;
 const MAX_REPEATS: u32 = 10_000;
+const MAX_TASKS: u32 = 65_536;
 const MAX_VARIANTS: usize = 256;
 /// Lock numbers 0..15 of docs/protocol.md.
 const MAX_LOCKS: usize = 16;
@@ -88,7 +89,7 @@ pub(super) fn scenario(
         devices,
         variants,
         metrics: raw.measure.clone(),
-        repeats: repeats(raw.repeats, clock, &at.key("repeats"), sink),
+        repeats: repeats(raw.repeats, &at.key("repeats"), sink),
         reference,
         expect: expect
             .filter_map(|(i, e)| context.expectation(e, &at.key("expect").item(i), sink))
@@ -227,14 +228,13 @@ fn machine(raw: &raw::Machine, at: &At<'_>, sink: &mut Sink) -> MachineSpec {
     }
 }
 
-fn repeats(raw: Option<u32>, clock: Clock, at: &At<'_>, sink: &mut Sink) -> u32 {
-    let repeats = raw.unwrap_or(clock.default_repeats());
-    if !(1..=MAX_REPEATS).contains(&repeats) {
+fn repeats(raw: Option<u32>, at: &At<'_>, sink: &mut Sink) -> Option<u32> {
+    if let Some(repeats) = raw.filter(|n| !(1..=MAX_REPEATS).contains(n)) {
         sink.add_with(at.position(), || {
             format!("{at} must be 1 to {MAX_REPEATS}, not {repeats}")
         });
     }
-    repeats
+    raw
 }
 
 fn timeout(raw: Option<&raw::Duration>, at: &At<'_>, sink: &mut Sink) -> Nanos {
@@ -286,6 +286,13 @@ fn variants(
                     &at.key("series"),
                     sink,
                 );
+            }
+            if variant
+                .max_tasks
+                .is_some_and(|n| !(1..=MAX_TASKS).contains(&n))
+            {
+                let at = at.key("max_tasks");
+                sink.add_with(at.position(), || format!("{at} must be 1 to {MAX_TASKS}"));
             }
             cmdline::check(&variant.cmdline, &at.key("cmdline"), sink);
             swaps(&variant.swap, &at.key("swap"), all, written, sink);

@@ -34,6 +34,9 @@ const MOST_CPUS: u32 = 255;
 /// no machine of today does.
 const TRANSLATED_CPU: &str = "max,-rdrand,-rdseed,vendor=GenuineIntel,family=6,model=79,stepping=1";
 
+/// The form of the command line: to be raised with any change that may change numbers.
+pub const COMMAND: u32 = 1;
+
 /// The event channel, and the machine's end at PID 1's word (docs/protocol.md).
 const DEVICES: [&str; 2] = [
     "isa-debugcon,iobase=0x505,chardev=channel",

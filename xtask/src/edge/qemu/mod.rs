@@ -13,8 +13,8 @@ mod run;
 mod watch;
 
 pub use command::{
-    Accelerator, BootFiles, CommandLine, Host, Note, command, gdb_args, gdb_hint, interactive,
-    shell_quote,
+    Accelerator, BootFiles, COMMAND, CommandLine, Host, Note, command, gdb_args, gdb_hint,
+    interactive, shell_quote,
 };
 pub use find::{Qemu, find};
 pub use limits::Limits;

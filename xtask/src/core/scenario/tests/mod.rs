@@ -117,7 +117,7 @@ fn a_scenario_means_what_it_says() {
     let s = good(BASE);
     assert_eq!(s.name, "x");
     assert_eq!(
-        (s.clock, s.repeats, s.timeout),
+        (s.clock, s.repeats_by(s.clock), s.timeout),
         (Clock::Virtual, 1, Nanos(300_000_000_000))
     );
     assert_eq!(s.machine.memory, Bytes(512 << 20));
@@ -155,9 +155,12 @@ fn a_scenario_means_what_it_says() {
 
 #[test]
 fn by_the_wall_clock_one_boot_is_not_enough() {
-    assert_eq!(good(&format!("{BASE}\nclock: wall\n")).repeats, 10);
     assert_eq!(
-        good(&format!("{BASE}\nclock: wall\nrepeats: 3\n")).repeats,
+        good(&format!("{BASE}\nclock: wall\n")).repeats_by(Clock::Wall),
+        10
+    );
+    assert_eq!(
+        good(&format!("{BASE}\nclock: wall\nrepeats: 3\n")).repeats_by(Clock::Virtual),
         3
     );
 }

@@ -66,7 +66,7 @@ fn scenario() -> Scenario {
             swap: BTreeMap::new(),
         }],
         metrics: vec![Metric::DeviceShutdown],
-        repeats: 1,
+        repeats: None,
         reference: None,
         expect: vec![],
         timeout: Nanos(60_000_000_000),
