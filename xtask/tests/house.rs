@@ -53,7 +53,9 @@ fn licence(name: &str) -> Option<&'static str> {
     let last = name.rsplit('/').next().unwrap_or(name);
     let kernel = name.starts_with("guest-drivers/")
         || last.ends_with(".config")
-        || name.starts_with("images/kernels/patches/");
+        || name.starts_with("images/kernels/patches/")
+        || last.ends_with(".patch")
+        || last == "series";
     match last {
         _ if name.starts_with("LICENSES/") || name.starts_with("results/baselines/") => None,
         "Cargo.lock" | ".gitignore" | ".gitattributes" => None,
@@ -145,6 +147,7 @@ fn the_checks_can_fail() {
     ));
     assert_eq!(licence("guest-drivers/marks.c"), Some("GPL-2.0-only"));
     assert_eq!(licence("xtask/src/lib.rs"), Some("MIT OR Apache-2.0"));
+    assert_eq!(licence("xtask/tests/x/0001-x.patch"), Some("GPL-2.0-only"));
     let path = |dir: &str| format!("see {}{dir}/x/y for it", '/');
     assert!(private_path(&path("home")).is_some() && private_path(&path("root")).is_some());
     assert!(
