@@ -26,9 +26,11 @@ use crate::{
         plan::Trial,
         program::Finish,
         scenario::Clock,
+        units::Bytes,
     },
     edge::{
-        files::{touch, write_whole},
+        files::{human, touch, write_whole},
+        host::resources::Resources,
         process, qemu,
         store::{Header, MachineRecord},
     },
@@ -82,6 +84,9 @@ impl Rig {
                     layout,
                 },
             );
+        }
+        for trial in plan {
+            memory_fits(trial)?;
         }
         let host = Self::host_for(&artifacts, plan, &ready, accel, say)?;
         let rom = artifacts.cache.root().join("sync.rom");
@@ -199,7 +204,7 @@ impl Rig {
             .cache
             .root()
             .join("dry-run")
-            .join(trial.id.replace('/', "."));
+            .join(trial.file_stem());
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
         touch(&dir);
         let (files, layout) = self.files(trial, &dir)?;
@@ -247,6 +252,23 @@ impl Rig {
         );
         Err(Fault::usage(why).into())
     }
+}
+
+/// Guest memory is taken as it is touched, and a kernel touches its page structures at once:
+/// 64 bytes for each page of 4 KiB.
+fn memory_fits(trial: &Trial) -> Result<()> {
+    let (asked, host) = (trial.scenario.machine.memory, Resources::here());
+    let memmap = Bytes(asked.0 / 64);
+    if host.available.0 == 0 || memmap < host.available {
+        return Ok(());
+    }
+    let why = format!(
+        "scenario {}: a guest with {asked} needs {} for its page structures alone, and {} are free here: give it less",
+        trial.scenario.name,
+        human(memmap),
+        human(host.available)
+    );
+    Err(Fault::usage(why).into())
 }
 
 impl Machine for Rig {

@@ -202,11 +202,11 @@ fn a_damaged_trial_is_named_not_believed() {
     let dir = tempfile::tempdir().unwrap();
     let plan = trials(scenario(), 1);
     run(dir.path(), "r", &plan, &Scripted::good(), options(1, false));
-    let path = dir.path().join("r/trials/scripted.serial.0.json");
+    let path = dir.path().join("r/trials/scripted+serial+0.json");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() / 2]).unwrap();
     let error = format!("{:#}", Run::resume(dir.path(), "r", &plan).err().unwrap());
-    assert!(error.contains("scripted.serial.0.json"), "{error}");
+    assert!(error.contains("scripted+serial+0.json"), "{error}");
 }
 
 #[test]
@@ -377,6 +377,80 @@ fn a_retry_is_said() {
     );
 }
 
+/// `a/b.c/0` and `a.b/c/0` are two trials: neither's file may be taken for the other's.
+#[test]
+fn trials_of_dotted_names_keep_apart() {
+    let named = |name: &str, variant: &str| {
+        let mut s = scenario();
+        s.name = name.into();
+        s.variants.truncate(1);
+        s.variants[0].name = variant.into();
+        std::sync::Arc::new(s)
+    };
+    let scenarios = [named("a", "b.c"), named("a.b", "c")];
+    let plan = plan(&scenarios, Overrides::default());
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path(), "r", &plan, &Scripted::good(), options(1, false));
+    let machine = Scripted::good();
+    let (_, summary) = run(dir.path(), "r", &plan, &machine, options(1, false));
+    assert_eq!(summary::exit(&summary), Exit::Done);
+    assert_eq!(machine.boots.lock().unwrap().len(), 0, "all is there");
+}
+
+/// What stands where a run's files should be: pipes are not waited for, folders not taken
+/// for boots that were not made.
+#[test]
+fn odd_files_in_a_run_are_named() {
+    let plan = trials(scenario(), 1);
+    for odd in [
+        "trials/scripted+serial+0.json",
+        ".lock",
+        "run.yaml",
+        "console",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        run(dir.path(), "r", &plan, &Scripted::good(), options(1, false));
+        let path = dir.path().join("r").join(odd);
+        if odd == "console" {
+            fs::remove_dir_all(&path).unwrap();
+        } else {
+            fs::remove_file(&path).unwrap();
+            let made = std::process::Command::new("mkfifo").arg(&path).status();
+            assert!(made.unwrap().success());
+        }
+        let opened = Run::header(dir.path(), "r").and_then(|_| Run::resume(dir.path(), "r", &plan));
+        let error = opened.err().unwrap_or_else(|| panic!("{odd} was taken"));
+        assert_eq!(
+            bootrig::core::fault::exit_of(&error),
+            Exit::Usage,
+            "{error:#}"
+        );
+    }
+}
+
+/// A value that was edited in samples.csv is not what the trials yielded.
+#[test]
+fn a_summary_knows_its_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = trials(scenario(), 2);
+    let (_, summary) = run(dir.path(), "r", &plan, &Scripted::good(), options(2, false));
+    let csv = fs::read_to_string(dir.path().join("r/samples.csv")).unwrap();
+    assert_eq!(summary.confirms(&csv), Ok(()));
+    let row = csv.lines().nth(3).unwrap();
+    let edited = csv.replace(row, &format!("{row}1"));
+    assert!(summary.confirms(&edited).unwrap_err().contains("line 4"));
+    let garbage = csv.replace(row, "garbage");
+    assert!(summary.confirms(&garbage).unwrap_err().contains("line 4"));
+    let cut = &csv[..csv.len() / 2];
+    assert!(summary.confirms(cut).is_err());
+    let without: String = csv
+        .lines()
+        .filter(|l| *l != row)
+        .map(|l| format!("{l}\n"))
+        .collect();
+    assert!(summary.confirms(&without).unwrap_err().contains("1 of"));
+}
+
 #[test]
 fn a_full_disk_stops_the_run_and_keeps_what_is_stored() {
     struct Full(u32);
@@ -389,8 +463,12 @@ fn a_full_disk_stops_the_run_and_keeps_what_is_stored() {
             Ok(())
         }
     }
-    let plan = trials(scenario(), 20);
-    let machine = Scripted::good();
+    let plan = trials(scenario(), 100);
+    // A boot takes longer than to hear of the full disk.
+    let machine = Scripted::new(|trial, _| {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        Ok(good(trial))
+    });
     let error = measure(&plan, &machine, options(2, true), &mut Full(0)).unwrap_err();
     assert!(error.to_string().contains("no space"));
     assert!(machine.boots.lock().unwrap().len() < plan.len());

@@ -2,10 +2,7 @@
 //! `cargo xtask baseline`: keeps a run's virtual-time samples, and compares runs with
 //! them exactly.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -18,6 +15,7 @@ use crate::{
     },
     edge::{
         baselines,
+        files::read_file,
         store::{Header, Run},
         terminal,
     },
@@ -87,6 +85,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
 }
 
+/// The longest file of a run that is read.
+const MOST_BYTES: u64 = 1 << 30;
+
 /// One scenario of a run.
 struct Part {
     scenario: String,
@@ -99,26 +100,25 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
     let header = Run::header(results, run)?;
     let dir = results.join(run);
     let read = |name: &str| {
-        fs::read_to_string(dir.join(name)).with_context(|| {
-            format!(
-                "reading {}; was the run finished?",
-                dir.join(name).display()
-            )
-        })
+        let path = dir.join(name);
+        let bytes = read_file(&path, MOST_BYTES);
+        let bytes = bytes
+            .map_err(|e| Fault::usage(format!("{}: {e}; was the run finished?", path.display())))?;
+        anyhow::Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let summary: Summary = serde_json::from_str(&read("summary.json")?)
-        .with_context(|| format!("reading {}", dir.join("summary.json").display()))?;
+    let summary: Summary = serde_json::from_str(&read("summary.json")?).map_err(|e| {
+        Fault::usage(format!(
+            "{}: {e}; `cargo xtask bench --resume {}` writes it anew",
+            dir.join("summary.json").display(),
+            dir.display()
+        ))
+    })?;
     let samples = read("samples.csv")?;
-    let counted = summary.scenarios.iter().flat_map(|s| &s.variants);
-    let counted = counted.flat_map(|v| v.metrics.values());
-    let (rows, wanted) = (
-        samples.lines().count().saturating_sub(1),
-        counted.map(|m| m.samples.len()).sum::<usize>(),
-    );
-    if rows != wanted || !samples.ends_with('\n') {
+    if let Err(why) = summary.confirms(&samples) {
         let message = format!(
-            "{} has {rows} samples, its summary.json {wanted}: one of them was cut or edited; `cargo xtask bench --resume {run}` writes both anew",
-            dir.join("samples.csv").display()
+            "{}: {why}: it was cut or edited; `cargo xtask bench --resume {}` writes it and summary.json anew",
+            dir.join("samples.csv").display(),
+            dir.display()
         );
         return Err(Fault::usage(message).into());
     }

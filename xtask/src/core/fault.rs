@@ -63,7 +63,14 @@ impl std::error::Error for Stopped {}
 /// An error for people: its causes in one text, without what a terminal would obey. Names
 /// of files, and whatever a guest or a file said, may hold anything.
 pub fn text(error: &anyhow::Error) -> String {
-    format!("{error:#}").replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+    format!("{error:#}").replace(|c: char| is_obeyed(c) && c != '\n', "\u{fffd}")
+}
+
+/// Whether a terminal does something for `c` but show it: control characters, and those that
+/// turn the direction of text, break lines or show nothing.
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The exit code that an error chain stands for.

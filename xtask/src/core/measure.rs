@@ -91,10 +91,10 @@ pub fn measure(
     let (send, receive) = mpsc::channel();
     std::thread::scope(|scope| {
         let send_slot = Mutex::new(send);
-        for _ in 0..options.jobs.get().min(plan.len()) {
+        for number in 0..options.jobs.get().min(plan.len()) {
             let send = send_slot.lock().expect("no holder panics").clone();
             let (next, stop) = (&next, &stop);
-            scope.spawn(move || {
+            let worker = std::thread::Builder::new().spawn_scoped(scope, move || {
                 while !stop.load(Ordering::Relaxed) {
                     let Some(trial) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else {
                         break;
@@ -113,6 +113,14 @@ pub fn measure(
                     }
                 }
             });
+            match worker {
+                Ok(_) => {}
+                // Those that there are make all trials.
+                Err(_) if number > 0 => break,
+                Err(error) => {
+                    return Err(anyhow::Error::from(error).context("starting a thread to boot in"));
+                }
+            }
         }
         drop(send_slot);
         let mut ended = Ended::Complete;

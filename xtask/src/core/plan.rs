@@ -58,6 +58,11 @@ impl Trial {
     pub fn variant(&self) -> &Variant {
         &self.scenario.variants[self.variant]
     }
+    /// Its id as the stem of files' names: no two trials of a plan share one, since no name
+    /// has a `+`.
+    pub fn file_stem(&self) -> String {
+        self.id.replace('/', "+")
+    }
     /// Whether the machine goes on to a second PID 1.
     pub fn boots_again(&self) -> bool {
         self.scenario.boots_again(self.variant())

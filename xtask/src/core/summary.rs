@@ -89,6 +89,45 @@ impl VariantSummary {
     }
 }
 
+impl Summary {
+    /// Checks that `csv`, a samples.csv of completed boots, holds exactly the samples that
+    /// this summary has.
+    ///
+    /// # Errors
+    /// What does not fit, with its line.
+    pub fn confirms(&self, csv: &str) -> Result<(), String> {
+        let mut wanted: BTreeMap<String, u64> = BTreeMap::new();
+        for scenario in &self.scenarios {
+            for variant in &scenario.variants {
+                for (name, metric) in &variant.metrics {
+                    for (repeat, value) in metric.samples.iter().enumerate() {
+                        let row = format!(
+                            "{},{},{repeat},{},{name},{}",
+                            scenario.name,
+                            variant.name,
+                            variant.clock,
+                            metric.unit.name()
+                        );
+                        wanted.insert(row, *value);
+                    }
+                }
+            }
+        }
+        let total = wanted.len();
+        for (index, line) in csv.lines().enumerate().skip(1) {
+            let (row, value) = line.rsplit_once(',').unwrap_or((line, ""));
+            let known = wanted.remove(row);
+            if known.is_none() || known != value.parse().ok() {
+                return Err(format!("line {} is not what summary.json has", index + 1));
+            }
+        }
+        match wanted.len() {
+            0 if csv.ends_with('\n') => Ok(()),
+            missing => Err(format!("{missing} of {total} samples are missing")),
+        }
+    }
+}
+
 /// One metric of one variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricSummary {

@@ -258,10 +258,11 @@ impl Cache {
         say: &dyn Fn(&str),
     ) -> Result<Option<PathBuf>> {
         let dir = self.place(kind, key);
-        if !dir.exists() {
+        let Ok(meta) = dir.symlink_metadata() else {
             return Ok(None);
-        }
+        };
         let wrong = match check {
+            _ if !meta.is_dir() => Err(anyhow::anyhow!("it is no folder")),
             Check::Full => manifest::verify(&dir),
             Check::Presence => manifest::read(&dir).map(drop),
             Check::Touch => fs::metadata(dir.join(manifest::NAME))
@@ -328,7 +329,7 @@ impl Cache {
         manifest::write(&staged.dir, base)
             .and_then(|files| flush(&staged.dir, files))
             .with_context(context)?;
-        if place.exists() {
+        if place.symlink_metadata().is_ok() {
             let aside =
                 place.with_file_name(format!("{STAGED}{}-old-{}", lock.key, std::process::id()));
             fs::rename(&place, &aside).with_context(context)?;

@@ -4,8 +4,8 @@
 
 use std::{
     fs::{self, File},
-    io::{self, ErrorKind, Write},
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    io::{self, ErrorKind, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -47,6 +47,27 @@ pub fn remove(path: &Path) {
             _ => return,
         }
     }
+}
+
+/// Reads a regular file of at most `limit` bytes: what somebody else named may be a pipe
+/// that never ends, or a device.
+///
+/// # Errors
+/// When it is none, is longer, or cannot be read.
+pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let odd = |why: &str| io::Error::new(ErrorKind::InvalidInput, why.to_owned());
+    // Opening a pipe would wait for its writer.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(odd("is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(odd(&format!("has more than {limit} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// Makes a file or folder look changed now, as well as it goes: where times tell of the last
@@ -93,10 +114,11 @@ pub fn explain(
     advice: &str,
 ) -> anyhow::Error {
     let said = error.chain().filter_map(|e| e.downcast_ref::<io::Error>());
-    let full = said
-        .map(io::Error::kind)
-        .any(|k| matches!(k, ErrorKind::StorageFull | ErrorKind::QuotaExceeded));
-    let low = free.as_ref().is_ok_and(|f| *f < ALMOST_NOTHING);
+    let kinds: Vec<_> = said.map(io::Error::kind).collect();
+    let is_full = |k: &ErrorKind| matches!(k, ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    let full = kinds.iter().any(is_full);
+    // A tool that failed does not say why; an error of the system that is another is another.
+    let low = kinds.is_empty() && free.as_ref().is_ok_and(|f| *f < ALMOST_NOTHING);
     if !(full || low) || exit_of(&error) != Exit::Infrastructure {
         return error;
     }

@@ -40,6 +40,20 @@ pub fn load_with(root: &Path, name_or_path: &str, known: &Known) -> Result<Scena
     Ok(scenario::parse(&shown, &text, known).map_err(Fault::from)?)
 }
 
+/// `name_or_path` as it can be used from any folder: a path is made absolute.
+pub fn absolute(name_or_path: &str) -> String {
+    let path = Path::new(name_or_path);
+    match path.canonicalize() {
+        Ok(path) if is_path(name_or_path) => path.to_string_lossy().into_owned(),
+        _ => name_or_path.to_owned(),
+    }
+}
+
+/// Whether a scenario is named by its path: with a `/`, or an ending.
+fn is_path(name_or_path: &str) -> bool {
+    name_or_path.contains('/') || name_or_path.ends_with(".yaml") || name_or_path.ends_with(".yml")
+}
+
 /// Names of all scenarios in `root`, sorted.
 ///
 /// # Errors
@@ -129,10 +143,7 @@ fn folders(path: &Path) -> Result<Option<BTreeSet<String>>> {
 
 /// Where a scenario is, and its name in messages.
 fn locate(root: &Path, name_or_path: &str) -> Result<(PathBuf, String)> {
-    let is_path = name_or_path.contains('/')
-        || name_or_path.ends_with(".yaml")
-        || name_or_path.ends_with(".yml");
-    if is_path {
+    if is_path(name_or_path) {
         let path = PathBuf::from(name_or_path);
         if !path.is_file() {
             let message = format!(

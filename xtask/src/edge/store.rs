@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::files::{self, free_space, write_whole};
+use super::files::{self, free_space, read_file, write_whole};
 use crate::core::{
     boot::TrialResult,
     fault::Fault,
@@ -24,6 +24,10 @@ use crate::core::{
     scenario::{Clock, UnderTest},
     summary::{self, Summary},
 };
+
+/// The longest file of a run that is read back: a trial with a hundred thousand devices has
+/// some 100 MB.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// Version of run.yaml and of the stored trials.
 pub const SCHEMA: u32 = 1;
@@ -167,8 +171,9 @@ impl Run {
             ))
             .into());
         }
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let bytes = read_file(&path, MOST_BYTES)
+            .map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
+        let text = String::from_utf8_lossy(&bytes);
         let header: Header = serde_yaml::from_str(&text).map_err(|e| {
             Fault::usage(format!(
                 "{} is damaged or of another version: {e}; its samples can be read, but the run cannot go on: begin a new one",
@@ -197,7 +202,14 @@ impl Run {
         let mut known = BTreeMap::new();
         for trial in plan {
             let path = trial_path(&dir, trial);
-            let Ok(bytes) = fs::read(&path) else { continue };
+            let bytes = match read_file(&path, MOST_BYTES) {
+                Ok(bytes) => bytes,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => {
+                    let why = format!("{}: {e}; delete it to make the trial again", path.display());
+                    return Err(Fault::usage(why).into());
+                }
+            };
             let result: TrialResult = serde_json::from_slice(&bytes).with_context(|| {
                 format!(
                     "reading {}; delete it to make the trial again",
@@ -216,7 +228,20 @@ impl Run {
     }
 
     fn open(dir: PathBuf, results: BTreeMap<String, TrialResult>, plan: &[Trial]) -> Result<Self> {
+        for part in ["trials", "console"] {
+            if !dir.join(part).is_dir() {
+                let why = format!(
+                    "{} is no folder; the run is damaged and cannot go on: begin a new one",
+                    dir.join(part).display()
+                );
+                return Err(Fault::usage(why).into());
+            }
+        }
         let lock_path = dir.join(".lock");
+        if lock_path.symlink_metadata().is_ok_and(|m| !m.is_file()) {
+            let why = format!("{} is no file; remove it", lock_path.display());
+            return Err(Fault::usage(why).into());
+        }
         let lock = File::options()
             .create(true)
             .append(true)
@@ -264,7 +289,7 @@ impl Run {
     }
 
     fn keep(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
-        let name = trial.id.replace('/', ".");
+        let name = trial.file_stem();
         write_whole(
             &self.dir.join("console").join(format!("{name}.log")),
             &raw.console,
@@ -328,7 +353,7 @@ fn explain(error: anyhow::Error, place: &Path) -> anyhow::Error {
 
 fn trial_path(dir: &Path, trial: &Trial) -> PathBuf {
     dir.join("trials")
-        .join(format!("{}.json", trial.id.replace('/', ".")))
+        .join(format!("{}.json", trial.file_stem()))
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeats: Option<u32>,
     /// Boots side by side (virtual time only). Default: one a host CPU.
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
     /// Print one JSON document (summary.json) on stdout.
     #[arg(long)]
     json: bool,
@@ -132,6 +132,14 @@ pub fn run(args: &Args) -> Result<Exit> {
     let cache = Cache::open(&say)?;
     let job = job(args, &root, &results, &cache, &say)?;
     let jobs = jobs(args, &job.plan)?;
+    // Better known now than after kernels were built.
+    std::fs::create_dir_all(&results).map_err(|e| Fault {
+        exit: Exit::Infrastructure,
+        message: format!(
+            "{} cannot hold runs: {e}; name another folder with --results",
+            results.display()
+        ),
+    })?;
     ensure(Wishes {
         yes: args.yes,
         backports: args.backports,
@@ -288,7 +296,13 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
     );
     let ready = match &header {
         Some(header) => header.ready_kernel.clone(),
-        None => args.kernel.clone().zip(args.kbuild.clone()),
+        None => args
+            .kernel
+            .as_ref()
+            .zip(args.kbuild.as_ref())
+            .map(|(image, kbuild)| Ok((std::path::absolute(image)?, std::path::absolute(kbuild)?)))
+            .transpose()
+            .map_err(|e: std::io::Error| anyhow::Error::from(e))?,
     };
     Ok(Job {
         plan: plan(&loaded, overrides),
@@ -329,7 +343,7 @@ fn jobs(args: &Args, plan: &[Trial]) -> Result<NonZeroUsize> {
         let why = "--accel kvm needs wall time (--clock wall): virtual time counts instructions, which KVM cannot";
         return Err(Fault::usage(why).into());
     }
-    match args.jobs {
+    match args.jobs.and_then(|n| NonZeroUsize::new(n.into())) {
         Some(jobs) if wall && jobs.get() > 1 => Err(Fault::usage(
             "--jobs above 1 needs virtual time: wall-clock boots run alone",
         )
@@ -360,7 +374,7 @@ fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header
             .iter()
             .zip(&job.scenarios)
             .map(|(given, s)| ScenarioRef {
-                given: given.clone(),
+                given: scenarios::absolute(given),
                 hash: s.hash.clone(),
             })
             .collect(),

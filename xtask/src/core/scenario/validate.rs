@@ -14,7 +14,10 @@ use super::{
     raw,
     tree::At,
 };
-use crate::core::units::{Bytes, Nanos, UnitError};
+use crate::core::{
+    fault::is_obeyed,
+    units::{Bytes, Nanos, UnitError},
+};
 
 /// Nothing here waits longer: it would be a mistyped unit.
 pub(super) const MAX_DURATION: Nanos = Nanos(3_600_000_000_000);
@@ -162,7 +165,7 @@ pub(super) fn prose(text: &raw::Prose, at: &At<'_>, sink: &mut Sink) -> String {
     let trimmed = text.0.trim();
     if trimmed.is_empty() {
         sink.add_with(at.position(), || format!("{at} is empty; say what this is"));
-    } else if trimmed.contains(|c: char| c.is_control() && c != '\n') {
+    } else if trimmed.contains(|c: char| is_obeyed(c) && c != '\n') {
         // It is printed, and a terminal obeys such characters.
         sink.add_with(at.position(), || {
             format!("{at} has control characters in it")

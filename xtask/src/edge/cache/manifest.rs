@@ -20,7 +20,10 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::edge::process;
+use crate::edge::{files::read_file, process};
+
+/// The longest manifest: one of a kernel's build has some 20 MB.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// The manifest's file name in its entry.
 pub const NAME: &str = "MANIFEST";
@@ -63,7 +66,9 @@ pub fn write(dir: &Path, base: Option<&Path>) -> Result<usize> {
 
 /// The manifest's lines, in order of path, after checking the manifest itself.
 pub fn read(dir: &Path) -> Result<Vec<Line>> {
-    let text = fs::read_to_string(dir.join(NAME)).with_context(|| format!("reading its {NAME}"))?;
+    let bytes =
+        read_file(&dir.join(NAME), MOST_BYTES).with_context(|| format!("reading its {NAME}"))?;
+    let text = String::from_utf8(bytes).with_context(|| format!("reading its {NAME}"))?;
     let body = text
         .trim_end_matches('\n')
         .rfind('\n')

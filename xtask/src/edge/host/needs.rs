@@ -5,13 +5,13 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::distro::Manager;
 use crate::{
-    core::{apt_sources::DEBIAN_KEYRINGS, qemu_version::QemuVersion},
-    edge::process,
+    core::{apt_sources::DEBIAN_KEYRINGS, qemu_version::QemuVersion, units::Bytes},
+    edge::{files::free_space, process},
 };
 
 /// Something that a bench cannot do without.
@@ -53,6 +53,8 @@ pub enum Need {
     Qemu,
 }
 
+/// What a test program, linked statically, needs at most while it is made.
+const ROOM: Bytes = Bytes(16 << 20);
 /// How long a test program may compile.
 const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a program may take to say its version.
@@ -141,8 +143,16 @@ fn links(source: &str, flag: &str) -> Result<bool> {
     }
     let dir = process::scratch("bootrig-probe-")?;
     let file = dir.path().join("probe.c");
-    fs::write(&file, source)?;
+    let unwritable = || {
+        format!(
+            "writing a test program in {}; free some space there or set TMPDIR",
+            std::env::temp_dir().display()
+        )
+    };
+    fs::write(&file, source).with_context(unwritable)?;
     let mut gcc = Command::new("gcc");
+    // What it leaves when it is stopped goes with the folder.
+    gcc.env("TMPDIR", dir.path());
     gcc.arg("-o")
         .arg(dir.path().join("probe"))
         .arg(&file)
@@ -150,6 +160,10 @@ fn links(source: &str, flag: &str) -> Result<bool> {
     match process::read("compiling a test program", gcc, COMPILE_LIMIT) {
         Ok(_) => Ok(true),
         Err(error) if error.is::<process::Stopped>() => Err(error),
+        // Where there is no room, not even gcc's complaint may have been written.
+        Err(error) if free_space(dir.path()).is_ok_and(|free| free < ROOM) => {
+            Err(error.context(unwritable()))
+        }
         Err(_) => Ok(false),
     }
 }

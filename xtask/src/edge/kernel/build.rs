@@ -122,6 +122,9 @@ impl<'a> Tree<'a> {
             std::thread::available_parallelism().map_or(1, usize::from)
         ))
         .args(targets);
+        // What compilers leave when they are stopped goes with the folder.
+        let scratch = process::scratch("bootrig-make-")?;
+        make.env("TMPDIR", scratch.path());
         self.use_ccache(&mut make)?;
         process::run_logged(
             &format!("building {}: make {}", self.what, targets.join(" ")),

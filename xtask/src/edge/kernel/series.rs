@@ -21,6 +21,7 @@ use crate::{
     core::fault::Fault,
     edge::{
         cache::{Cache, Check},
+        files::read_file,
         process,
     },
 };
@@ -67,7 +68,7 @@ pub fn is_foreign(series: &str) -> bool {
 pub fn import(cache: &Cache, paths: &[PathBuf], say: &dyn Fn(&str)) -> Result<String> {
     let mut pieces = Vec::new();
     for file in files(paths)? {
-        pieces.extend(read_file(&file, say)?);
+        pieces.extend(pieces_of(&file, say)?);
     }
     let pieces = in_order(pieces, say)?;
     let named = paths.iter().map(|p| p.display().to_string());
@@ -120,7 +121,7 @@ pub fn read(cache: &Cache, series: &str, say: &dyn Fn(&str)) -> Result<Vec<patch
     };
     let Some(dir) = dir else {
         return Err(usage(format!(
-            "series {series} is no longer in the cache; name its files again with --series"
+            "series {series} is no longer in the cache; begin a new run and name its files with --series"
         )));
     };
     patch::read_dir(&dir, &dir.display().to_string())
@@ -180,18 +181,9 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-fn read_file(path: &Path, say: &dyn Fn(&str)) -> Result<Vec<Piece>> {
+fn pieces_of(path: &Path, say: &dyn Fn(&str)) -> Result<Vec<Piece>> {
     let shown = path.display().to_string();
-    let size = path
-        .metadata()
-        .map_err(|e| usage(format!("series {shown}: {e}")))?
-        .len();
-    if size > MAX_BYTES {
-        return Err(usage(format!(
-            "series {shown} has {size} bytes; the limit is {MAX_BYTES}"
-        )));
-    }
-    let bytes = fs::read(path).map_err(|e| usage(format!("series {shown}: {e}")))?;
+    let bytes = read_file(path, MAX_BYTES).map_err(|e| usage(format!("series {shown}: {e}")))?;
     if !is_mail(&bytes) {
         return Ok(plain(&shown, &bytes).into_iter().collect());
     }

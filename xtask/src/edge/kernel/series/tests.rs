@@ -194,8 +194,5 @@ fn what_is_no_series_is_refused() {
             .contains("none.mbox")
     );
     let gone = read(&bench.cache(), "x@0123456789abcdef", &|_| ()).unwrap_err();
-    assert!(
-        gone.to_string()
-            .contains("name its files again with --series")
-    );
+    assert!(gone.to_string().contains("name its files with --series"));
 }
