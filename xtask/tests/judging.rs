@@ -382,6 +382,29 @@ fn blame_names_where_the_time_goes() {
     );
 }
 
+/// One by one, nobody waits for a lock, however long ago its last holder let go of it.
+#[test]
+fn a_free_lock_is_not_blamed() {
+    let trial = trial(Order::Serial);
+    let of = |name: &str| index(&trial.scenario, name);
+    let at = |ms: u64| SHUTDOWN + ms * MS;
+    let calls = [
+        (of("nic.1"), at(0), at(0), at(40)),
+        (of("slow"), at(40), at(40), at(140)),
+        (of("quick"), at(140), at(140), at(190)),
+        (of("sw"), at(190), at(190), at(220)),
+        (of("nic.0"), at(220), at(220) + 100, at(260) + 100),
+        (of("idle"), at(260) + 100, at(260) + 100, at(260) + 100),
+    ];
+    let times = result_of(&trial, &calls).times.unwrap();
+    let shares: Vec<_> = times
+        .shutdown_blame
+        .iter()
+        .map(|s| (s.what, s.time))
+        .collect();
+    assert_eq!(shares, [(Wait::Task, Nanos(100))]);
+}
+
 /// What an order that links ask for costs when it is broken.
 #[test]
 fn consumers_come_before_their_suppliers() {

@@ -207,7 +207,8 @@ impl<'a> Finder<'a> {
             let holder = self.latest(at.locked, |s| {
                 !seen[s.device] && self.lock(s.device) == Some(lock)
             });
-            if let Some(holder) = holder {
+            // Taking a free lock takes a moment too: that is no waiting for who had it last.
+            if let Some(holder) = holder.filter(|h| h.end > at.begin) {
                 return Some((Wait::Lock, holder));
             }
         }
