@@ -85,8 +85,9 @@ impl Rig {
                 },
             );
         }
+        let free = Resources::here().available;
         for trial in plan {
-            memory_fits(trial)?;
+            memory_fits(trial, free)?;
         }
         let host = Self::host_for(&artifacts, plan, &ready, accel, say)?;
         let rom = artifacts.cache.root().join("sync.rom");
@@ -255,18 +256,18 @@ impl Rig {
 }
 
 /// Guest memory is taken as it is touched, and a kernel touches its page structures at once:
-/// 64 bytes for each page of 4 KiB.
-fn memory_fits(trial: &Trial) -> Result<()> {
-    let (asked, host) = (trial.scenario.machine.memory, Resources::here());
+/// 64 bytes for each page of 4 KiB. `free` is what the host has; 0: it does not say.
+fn memory_fits(trial: &Trial, free: Bytes) -> Result<()> {
+    let asked = trial.scenario.machine.memory;
     let memmap = Bytes(asked.0 / 64);
-    if host.available.0 == 0 || memmap < host.available {
+    if free.0 == 0 || memmap < free {
         return Ok(());
     }
     let why = format!(
         "scenario {}: a guest with {asked} needs {} for its page structures alone, and {} are free here: give it less",
         trial.scenario.name,
         human(memmap),
-        human(host.available)
+        human(free)
     );
     Err(Fault::usage(why).into())
 }

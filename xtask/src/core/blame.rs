@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    event::{BootLog, Callback, Mark},
+    event::{BootLog, CallbackEvent, Mark, Span},
     ideal::{self, Ideal},
     scenario::{Order, Scenario, Variant},
     units::Nanos,
@@ -64,16 +64,6 @@ impl Wait {
     }
 }
 
-/// A shutdown callback.
-#[derive(Clone, Copy)]
-struct Span {
-    device: usize,
-    begin: Nanos,
-    locked: Nanos,
-    end: Nanos,
-    task: u32,
-}
-
 /// The shares of one boot, largest first; empty where a mark or a callback's end is missing.
 pub fn shutdown(
     scenario: &Scenario,
@@ -85,20 +75,7 @@ pub fn shutdown(
     let (Some(begin), Some(end)) = (mark(Mark::ShutdownBegin), mark(Mark::ShutdownEnd)) else {
         return vec![];
     };
-    let spans: Option<Vec<Span>> = log
-        .callbacks
-        .iter()
-        .filter(|e| e.callback == Callback::Shutdown)
-        .map(|e| {
-            Some(Span {
-                device: e.device,
-                begin: e.begin,
-                locked: e.locked,
-                end: e.end?,
-                task: e.pid,
-            })
-        })
-        .collect();
+    let spans: Option<Vec<Span>> = log.shutdowns().map(CallbackEvent::span).collect();
     let mut shares = Shares::default();
     let mut way = Nanos(0);
     let spans = spans.unwrap_or_default();

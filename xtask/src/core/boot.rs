@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what a machine left behind to what a boot means: outcome and times.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     blame, console,
-    event::{self, BootLog, Callback, Mark, Stamp},
+    event::{self, BootLog, Mark, Stamp},
     fault::Exit,
     ideal::{self, Ideal, Means},
     machine::{End, RawBoot},
@@ -238,9 +238,6 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
         cpus: first.cpus,
     };
     let shutdown_ideal = ideal::shutdown(&trial.scenario, trial.variant(), means, first);
-    let shutdowns = first.callbacks.iter();
-    let shutdowns = shutdowns.filter(|e| e.callback == Callback::Shutdown);
-    let tasks: BTreeSet<_> = shutdowns.map(|e| e.pid).collect();
     Ok(Times {
         boot: first.hello.mono,
         probe,
@@ -250,7 +247,7 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
             blame::shutdown(&trial.scenario, trial.variant(), ideal, first)
         }),
         shutdown_ideal,
-        tasks: tasks.len() as u64,
+        tasks: first.shutdown_tasks() as u64,
         reboot: match boots.get(1) {
             Some(second) => Some(reboot(
                 [leave, enter, begin, end, dump_end],

@@ -4,7 +4,10 @@
 //! The guest is not trusted. [`decode`] accepts a channel only when every line is whole,
 //! in sequence and understood; anything else is a [`Lost`] result, never a smaller one.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +105,49 @@ pub struct BootLog {
     pub marks: BTreeMap<Mark, Stamp>,
     /// What PID 1 could not do: `(what, errno)`.
     pub errors: Vec<(String, i32)>,
+}
+
+/// A callback that began and returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// As in [`CallbackEvent`].
+    pub device: usize,
+    /// When it was entered.
+    pub begin: Nanos,
+    /// When it held its lock.
+    pub locked: Nanos,
+    /// When it returned.
+    pub end: Nanos,
+    /// The task that ran it.
+    pub task: u32,
+}
+
+impl CallbackEvent {
+    /// Its span; `None`: it never returned.
+    pub fn span(&self) -> Option<Span> {
+        Some(Span {
+            device: self.device,
+            begin: self.begin,
+            locked: self.locked,
+            end: self.end?,
+            task: self.pid,
+        })
+    }
+}
+
+impl BootLog {
+    /// The shutdown callbacks, in the log's order.
+    pub fn shutdowns(&self) -> impl Iterator<Item = &CallbackEvent> {
+        let all = self.callbacks.iter();
+        all.filter(|e| e.callback == Callback::Shutdown)
+    }
+    /// How many tasks ran them.
+    pub fn shutdown_tasks(&self) -> usize {
+        self.shutdowns()
+            .map(|e| e.pid)
+            .collect::<BTreeSet<_>>()
+            .len()
+    }
 }
 
 /// Why a channel cannot be trusted.

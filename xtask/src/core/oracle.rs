@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a boot was *correct*, judged from its events: the stopwatch's conscience.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    event::{BootLog, Callback, CallbackEvent, Mark},
+    event::{BootLog, Callback, CallbackEvent, Mark, Span},
     scenario::{Order, Scenario, Variant},
     units::Nanos,
 };
@@ -117,15 +117,6 @@ struct Judge<'a> {
     verdict: Verdict,
 }
 
-/// A shutdown that began and ended: device, begin, locked, end.
-#[derive(Clone, Copy)]
-struct Span {
-    device: usize,
-    begin: Nanos,
-    locked: Nanos,
-    end: Nanos,
-}
-
 impl Judge<'_> {
     fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
         self.verdict.checked += 1;
@@ -209,13 +200,8 @@ impl Judge<'_> {
                 )
             });
             for call in calls {
-                match call.end {
-                    Some(end) => spans.push(Span {
-                        device,
-                        begin: call.begin,
-                        locked: call.locked,
-                        end,
-                    }),
+                match call.span() {
+                    Some(span) => spans.push(span),
                     None => self.check(Rule::ShutDownOnce, false, || {
                         format!("{name}'s shutdown never returned")
                     }),
@@ -271,11 +257,9 @@ impl Judge<'_> {
         let Some(most) = self.variant.max_tasks else {
             return;
         };
-        let shutdowns = log.callbacks.iter();
-        let shutdowns = shutdowns.filter(|e| e.callback == Callback::Shutdown);
-        let tasks: BTreeSet<_> = shutdowns.map(|e| e.pid).collect();
-        self.check(Rule::TasksBounded, tasks.len() <= most as usize, || {
-            format!("{} tasks ran callbacks, the limit is {most}", tasks.len())
+        let tasks = log.shutdown_tasks();
+        self.check(Rule::TasksBounded, tasks <= most as usize, || {
+            format!("{tasks} tasks ran callbacks, the limit is {most}")
         });
     }
 

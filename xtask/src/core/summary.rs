@@ -313,16 +313,11 @@ fn scenario_summary(
             variant_summary(scenario, variant, clock, trials.len(), &found)
         })
         .collect();
-    let own = |id: &str| {
-        plan.iter()
-            .any(|t| t.id == id && t.scenario.name == scenario.name)
-    };
-    let logs = results.iter().filter(|(id, _)| own(id));
-    let cpus = logs.filter_map(|(_, r)| Some(r.log.as_ref()?.cpus)).min();
+    let own = || plan.iter().filter(|t| t.scenario.name == scenario.name);
+    let logs = own().filter_map(|t| results.get(&t.id)?.log.as_ref());
+    let cpus = logs.map(|log| log.cpus).min();
     // What a kernel that checks itself takes says nothing about another.
-    let debug = plan
-        .iter()
-        .any(|t| t.scenario.name == scenario.name && t.kernel.debug);
+    let debug = own().any(|t| t.kernel.debug);
     let expected = scenario.expect.iter().filter(|_| !debug);
     let expectations = expected.map(|e| judge(e, &variants)).collect();
     ScenarioSummary {
