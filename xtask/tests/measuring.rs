@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::Path};
+use std::{collections::BTreeMap, fs, num::NonZeroUsize, path::Path, sync::Arc};
 
 use bootrig::{
     core::{
@@ -13,12 +13,14 @@ use bootrig::{
         machine::{End, Machine, RawBoot},
         measure::{Ended, Options, Sink, measure},
         plan::{Overrides, Trial, plan},
-        scenario::{Expectation, Metric, Scenario, Target, Tolerance},
+        report,
+        scenario::{Expectation, Known, Metric, Scenario, Target, Tolerance, parse},
         summary::{self, Summary, summarise},
         units::{Fraction, Nanos},
     },
     edge::store::{Header, Run, SCHEMA},
 };
+use expect_test::expect;
 use support::*;
 
 struct ToRun(Run);
@@ -500,4 +502,65 @@ fn summary_reads_back() {
         "nothing measured is no success"
     );
     assert!(Outcome::Completed.to_string() == "completed");
+}
+
+/// Parallel shutdown of a lock's holders grows with their number; that of the others not.
+#[test]
+fn a_sweep_tells_how_figures_grow() {
+    let text = "about: a\nkernel: \"6.1\"\nmachine: {cpus: 1, memory: 256 MiB}\n\
+        profiles:\n  nic: {id: \"8086:1528\", about: a, source: s, shutdown: [{wait: 10 ms}], lock: rtnl}\n\
+        devices: [{name: nic, profile: nic, count: 1}]\n\
+        variants: {serial: {order: serial}, parallel: {order: parallel}}\n\
+        measure: [boot, device_shutdown]\n\
+        sweep:\n  devices: [1, 10, 100]\n  of: nic\n  growth:\n    \
+        - {variant: parallel, metric: device_shutdown, at_most: 0.5}\n    \
+        - {variant: serial, metric: device_shutdown, at_most: 1.01}\n    \
+        - {variant: serial, metric: boot, at_most: 0.01}\n";
+    let swept = parse("grown.yaml", text, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
+    let members: Vec<_> = swept.members().iter().cloned().map(Arc::new).collect();
+    let plan = plan(&members, Overrides::default());
+    let dir = tempfile::tempdir().unwrap();
+    let whole = |scripted: Scripted, id: &str| {
+        run(dir.path(), id, &plan, &scripted, options(2, true))
+            .1
+            .with_growth([&swept])
+    };
+    let summary = whole(Scripted::good(), "good");
+    let named: Vec<&Scenario> = swept.members().iter().collect();
+    expect![[r#"
+        ## grown: growth over devices
+
+        ### boot
+
+        | devices  |        1 |       10 |      100 | exponent | 95 % interval | at the end |  at most |
+        |----------|----------|----------|----------|----------|---------------|------------|----------|
+        | serial   | 280.0 ms | 280.0 ms | 280.0 ms |     0.00 |  0.00 to 0.00 |       0.00 | 0.01: ok |
+        | parallel | 280.0 ms | 280.0 ms | 280.0 ms |     0.00 |  0.00 to 0.00 |       0.00 |        - |
+
+        ### device_shutdown
+
+        | devices  |        1 |       10 |     100 | exponent | 95 % interval | at the end |     at most |
+        |----------|----------|----------|---------|----------|---------------|------------|-------------|
+        | serial   | 10.00 ms | 100.0 ms | 1.000 s |     1.00 |  1.00 to 1.00 |       1.00 |    1.01: ok |
+        | parallel | 10.00 ms | 100.0 ms | 1.000 s |     1.00 |  1.00 to 1.00 |       1.00 | 0.5: MISSED |
+
+        oracle: 1446 facts checked, 0 violations
+
+    "#]].assert_eq(&report::text(&summary, &named));
+    assert_eq!(summary::exit(&summary), Exit::Failed);
+
+    // A size that did not complete is left out, and says nothing.
+    let summary = whole(
+        Scripted::new(|trial, _| {
+            let mut raw = good(trial);
+            if trial.id == "grown@10/parallel/0" {
+                raw.channel.truncate(100);
+            }
+            Ok(raw)
+        }),
+        "holed",
+    );
+    let growth = &summary.growth[3];
+    assert_eq!((growth.points.len(), growth.ok), (2, None), "{growth:?}");
+    assert_eq!(summary::exit(&summary), Exit::Guest);
 }

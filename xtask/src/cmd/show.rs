@@ -117,6 +117,14 @@ fn text(s: &Scenario) -> String {
     );
     let metrics: Vec<_> = s.metrics.iter().map(|m| m.name()).collect();
     line(&mut out, "measures", &metrics.join(", "));
+    if let Some(sweep) = &s.sweep {
+        let sizes: Vec<_> = sweep.points.iter().map(|p| p.name.as_str()).collect();
+        line(
+            &mut out,
+            "sweep",
+            &format!("over {}: {}", sweep.over, sizes.join(", ")),
+        );
+    }
     line(&mut out, "hash", &s.hash);
     devices(&mut out, s);
     beside_the_tree(&mut out, s);

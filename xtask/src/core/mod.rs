@@ -9,6 +9,7 @@ pub mod compare;
 pub mod console;
 pub mod event;
 pub mod fault;
+pub mod growth;
 pub mod ideal;
 pub mod layout;
 pub mod machine;

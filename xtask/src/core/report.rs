@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run's summary as text for people: Markdown tables, which read well on a terminal too.
 
+mod growth;
+
 use std::{collections::BTreeMap, fmt::Write};
 
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
@@ -18,11 +20,12 @@ pub fn text(summary: &Summary, scenarios: &[&Scenario]) -> String {
     for note in &summary.notes {
         let _ = writeln!(out, "note: {note}\n");
     }
-    for part in &summary.scenarios {
+    for part in summary.scenarios.iter().filter(|s| s.point.is_none()) {
         if let Some(scenario) = scenarios.iter().find(|s| s.name == part.name) {
             scenario_text(&mut out, scenario, part);
         }
     }
+    growth::sections(&mut out, summary);
     out
 }
 
@@ -74,7 +77,7 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
     if !part.expectations.is_empty() {
         let _ = writeln!(out, "### expectations\n\n{}\n", expectation_table(part));
     }
-    oracle(out, part);
+    oracle(out, &[part]);
 }
 
 /// `1 CPU`, `15 devices`.
@@ -339,13 +342,10 @@ fn expectation_table(part: &ScenarioSummary) -> Table {
     table(&["what", "want", "got", ""], rows.collect())
 }
 
-fn oracle(out: &mut String, part: &ScenarioSummary) {
-    let checked: u64 = part.variants.iter().map(|v| v.oracle.checked).sum();
-    let violations: Vec<_> = part
-        .variants
-        .iter()
-        .flat_map(|v| &v.oracle.violations)
-        .collect();
+fn oracle(out: &mut String, parts: &[&ScenarioSummary]) {
+    let variants = || parts.iter().flat_map(|p| &p.variants);
+    let checked: u64 = variants().map(|v| v.oracle.checked).sum();
+    let violations: Vec<_> = variants().flat_map(|v| &v.oracle.violations).collect();
     let _ = writeln!(
         out,
         "oracle: {checked} facts checked, {} violations",

@@ -10,9 +10,10 @@ use super::{
     blame::Share,
     boot::{Outcome, TrialResult},
     fault::Exit,
+    growth::{self, Growth},
     ideal::Bound,
     plan::Trial,
-    scenario::{Clock, Expectation, Metric, Scenario, Target, Tolerance, Variant},
+    scenario::{Clock, Expectation, Metric, Point, Scenario, Target, Tolerance, Variant},
     stats,
     units::Nanos,
 };
@@ -35,8 +36,11 @@ pub struct Summary {
     /// What was not as a scenario asked, or is worth knowing of the whole run.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// In plan order.
+    /// In plan order; each size of a sweep is one.
     pub scenarios: Vec<ScenarioSummary>,
+    /// How the figures of sweeps grow.
+    #[serde(default)]
+    pub growth: Vec<Growth>,
 }
 
 /// One scenario's part.
@@ -46,6 +50,9 @@ pub struct ScenarioSummary {
     pub name: String,
     /// Its hash: results of different hashes are not the same experiment.
     pub hash: String,
+    /// Which size of a sweep it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<Point>,
     /// In the file's order.
     pub variants: Vec<VariantSummary>,
     /// CPUs that its guests had; `None`: none said.
@@ -90,6 +97,13 @@ impl VariantSummary {
 }
 
 impl Summary {
+    /// Adds how the figures of those `scenarios` that are sweeps grow.
+    #[must_use]
+    pub fn with_growth<'s>(mut self, scenarios: impl IntoIterator<Item = &'s Scenario>) -> Self {
+        let of = |scenario| growth::of(scenario, &self.scenarios);
+        self.growth = scenarios.into_iter().flat_map(of).collect();
+        self
+    }
     /// Checks that `csv`, a samples.csv of completed boots, holds exactly the samples that
     /// this summary has.
     ///
@@ -292,6 +306,7 @@ pub fn summarise(
         host,
         notes,
         scenarios,
+        growth: vec![],
     }
 }
 
@@ -323,6 +338,7 @@ fn scenario_summary(
     ScenarioSummary {
         name: scenario.name.clone(),
         hash: scenario.hash.clone(),
+        point: scenario.point.clone(),
         variants,
         cpus,
         debug,
@@ -466,8 +482,20 @@ fn judge(expectation: &Expectation, variants: &[VariantSummary]) -> Judged {
 /// what was measured and found wanting.
 pub fn exit(summary: &Summary) -> Exit {
     let variants = || summary.scenarios.iter().flat_map(|s| &s.variants);
-    let judged = || summary.scenarios.iter().flat_map(|s| &s.expectations);
-    let expected = |ok: Option<bool>| judged().any(|e| e.ok == ok);
+    let judged = || {
+        let expected = summary
+            .scenarios
+            .iter()
+            .flat_map(|s| &s.expectations)
+            .map(|e| e.ok);
+        let grown = summary
+            .growth
+            .iter()
+            .filter(|g| g.at_most.is_some())
+            .map(|g| g.ok);
+        expected.chain(grown)
+    };
+    let expected = |ok: Option<bool>| judged().any(|judged| judged == ok);
     let outcome = |v: &VariantSummary| v.outcome.as_ref().map_or(Exit::Guest, Outcome::exit);
     let worst = variants().map(outcome).max().unwrap_or(Exit::Done);
     if worst != Exit::Done {

@@ -20,7 +20,8 @@ const FOLDER: &str = "scenarios";
 const PROFILES: &str = "profiles.yaml";
 
 /// Loads the scenario called `name_or_path`: a file's path where it has a `/` or ends in
-/// `.yaml` or `.yml`, else a name in `root`'s scenarios folder.
+/// `.yaml` or `.yml`, else a name in `root`'s scenarios folder. `NAME@SIZE` is one size of a
+/// sweep.
 ///
 /// # Errors
 /// [`Fault::usage`] for a name that does not exist (with the nearest one) and for anything
@@ -35,16 +36,53 @@ pub fn load(root: &Path, name_or_path: &str) -> Result<Scenario> {
 /// # Errors
 /// As [`load`].
 pub fn load_with(root: &Path, name_or_path: &str, known: &Known) -> Result<Scenario> {
-    let (path, shown) = locate(root, name_or_path)?;
+    let (name, size) = split_size(name_or_path);
+    let (path, shown) = locate(root, name)?;
     let text = read(&path, &shown)?;
-    Ok(scenario::parse(&shown, &text, known).map_err(Fault::from)?)
+    let scenario = scenario::parse(&shown, &text, known).map_err(Fault::from)?;
+    match size {
+        Some(size) => one_size(scenario, size),
+        None => Ok(scenario),
+    }
+}
+
+/// `NAME@SIZE` as its two parts; a file whose own name has an `@` is a file.
+fn split_size(name_or_path: &str) -> (&str, Option<&str>) {
+    match name_or_path.rsplit_once('@') {
+        Some((name, size)) if !size.contains('/') && !Path::new(name_or_path).is_file() => {
+            (name, Some(size))
+        }
+        _ => (name_or_path, None),
+    }
+}
+
+/// The size `size` of a sweep.
+fn one_size(scenario: Scenario, size: &str) -> Result<Scenario> {
+    let name = format!("{}@{size}", scenario.name);
+    if let Some(point) = scenario.members().iter().find(|p| p.name == name) {
+        return Ok(point.clone());
+    }
+    let why = match &scenario.sweep {
+        Some(sweep) => {
+            let sizes = sweep.points.iter().filter_map(|p| p.name.rsplit_once('@'));
+            let sizes: Vec<_> = sizes.map(|(_, size)| size).collect();
+            format!("it has the sizes {}", sizes.join(", "))
+        }
+        None => "it is no sweep".into(),
+    };
+    Err(Fault::usage(format!(
+        "no scenario is called {}: {why}",
+        name.escape_debug()
+    ))
+    .into())
 }
 
 /// `name_or_path` as it can be used from any folder: a path is made absolute.
 pub fn absolute(name_or_path: &str) -> String {
-    let path = Path::new(name_or_path);
-    match path.canonicalize() {
-        Ok(path) if is_path(name_or_path) => path.to_string_lossy().into_owned(),
+    let (name, size) = split_size(name_or_path);
+    let size = size.map_or(String::new(), |size| format!("@{size}"));
+    match Path::new(name).canonicalize() {
+        Ok(path) if is_path(name) => format!("{}{size}", path.display()),
         _ => name_or_path.to_owned(),
     }
 }

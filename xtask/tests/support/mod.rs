@@ -102,6 +102,8 @@ pub fn scenario() -> Scenario {
             Metric::Reboot,
         ],
         repeats: None,
+        sweep: None,
+        point: None,
         reference: None,
         expect: vec![],
         timeout: Nanos(60_000 * MS),

@@ -113,7 +113,7 @@ pub struct Args {
 
 /// What is to be run: new, or what an earlier run was.
 struct Job {
-    scenarios: Vec<Arc<Scenario>>,
+    scenarios: Vec<Scenario>,
     given: Vec<String>,
     under_test: UnderTest,
     plan: Vec<Trial>,
@@ -186,9 +186,10 @@ pub fn run(args: &Args) -> Result<Exit> {
     )?;
     let Keep { mut run, progress } = sink;
     drop(progress);
-    let summary = summarise(&id, host, rig.notes(), &job.plan, &run.results);
+    let summary =
+        summarise(&id, host, rig.notes(), &job.plan, &run.results).with_growth(&job.scenarios);
     run.finish(&summary)?;
-    let named: Vec<&Scenario> = job.scenarios.iter().map(AsRef::as_ref).collect();
+    let named: Vec<&Scenario> = job.scenarios.iter().flat_map(|s| s.members()).collect();
     if args.json {
         terminal::out_line(&serde_json::to_string_pretty(&summary)?)?;
     } else {
@@ -252,7 +253,7 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
         Some(header) => header.under_test.clone(),
         None => under_test(args, &known, cache, say)?,
     };
-    let mut loaded: Vec<Arc<Scenario>> = Vec::new();
+    let mut loaded: Vec<Scenario> = Vec::new();
     for name in &given {
         let written = scenarios::load_with(root, name, &known)?;
         let scenario = written.put_under_test(&under_test).map_err(Fault::usage)?;
@@ -269,7 +270,7 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
         if loaded.iter().any(|s| s.name == scenario.name) {
             return Err(Fault::usage(format!("scenario {} is named twice", scenario.name)).into());
         }
-        loaded.push(Arc::new(scenario));
+        loaded.push(scenario);
     }
     if let Some(header) = &header {
         for (scenario, was) in loaded.iter().zip(&header.scenarios) {
@@ -304,8 +305,13 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
             .transpose()
             .map_err(|e: std::io::Error| anyhow::Error::from(e))?,
     };
+    let members = loaded
+        .iter()
+        .flat_map(|s| s.members())
+        .cloned()
+        .map(Arc::new);
     Ok(Job {
-        plan: plan(&loaded, overrides),
+        plan: plan(&members.collect::<Vec<_>>(), overrides),
         scenarios: loaded,
         given,
         under_test,

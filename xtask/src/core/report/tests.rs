@@ -41,6 +41,7 @@ fn devices(names: impl Iterator<Item = String>) -> String {
     let part = ScenarioSummary {
         name: "s".into(),
         hash: String::new(),
+        point: None,
         variants: vec![VariantSummary {
             name: "v".into(),
             clock: Clock::Virtual,

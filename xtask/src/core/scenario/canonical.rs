@@ -14,6 +14,9 @@ pub(super) fn hash(scenario: &Scenario) -> String {
     let silent = String::new;
     meaning.about = silent();
     meaning.hash = silent();
+    // The sizes have hashes of their own, which say what they are.
+    meaning.point = None;
+    let sweep = meaning.sweep.take();
     // The default, spelled out or not.
     meaning.repeats = Some(scenario.repeats_by(scenario.clock));
     if let Some(r) = &mut meaning.reference {
@@ -25,12 +28,17 @@ pub(super) fn hash(scenario: &Scenario) -> String {
         profile.about = silent();
         profile.source = silent();
     }
-    let text = serde_json::to_string(&meaning).expect("plain data with text keys is JSON");
+    let mut text = serde_json::to_string(&meaning).expect("plain data with text keys is JSON");
+    if let Some(sweep) = sweep {
+        let points: Vec<_> = sweep.points.iter().map(|p| &p.hash).collect();
+        text += &format!("{:?}{points:?}{:?}", sweep.over, sweep.limits);
+    }
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
 /// A file that says the same as `scenario` and needs no profiles.yaml: each device on its
-/// own with its `parent`, everything optional spelled out.
+/// own with its `parent`, everything optional spelled out. Of a sweep it is the one size that
+/// `scenario` itself has.
 pub fn to_yaml(scenario: &Scenario) -> String {
     let body = serde_yaml::to_string(&raw(scenario)).expect("plain data with text keys is YAML");
     format!("# SPDX-License-Identifier: MIT OR Apache-2.0\n{body}")
@@ -82,6 +90,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
                 .collect(),
         ),
         measure: s.metrics.clone(),
+        sweep: None,
         reference: s.reference.as_ref().map(reference),
         expect: s.expect.iter().map(expectation).collect(),
     }

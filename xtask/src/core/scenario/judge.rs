@@ -78,6 +78,12 @@ pub(super) struct Context<'r> {
 }
 
 impl Context<'_> {
+    /// Complains of a `variant` or a `metric` at `at` that there is none of.
+    pub fn names(&self, variant: &str, metric: Metric, at: &At<'_>, sink: &mut Sink) {
+        self.variant(variant, &at.key("variant"), sink);
+        self.metric(metric, &at.key("metric"), sink);
+    }
+
     fn variant(&self, name: &str, at: &At<'_>, sink: &mut Sink) {
         if !self.variants.contains(name) {
             sink.add_with(at.position(), || {
@@ -162,8 +168,7 @@ impl Context<'_> {
         at: &At<'_>,
         sink: &mut Sink,
     ) -> Option<Expectation> {
-        self.variant(&raw.variant.0, &at.key("variant"), sink);
-        self.metric(raw.metric, &at.key("metric"), sink);
+        self.names(&raw.variant.0, raw.metric, at, sink);
         let tolerance = tolerance(raw, at, sink);
         let of = self.target(raw, &at.key("of"), sink);
         Some(Expectation {

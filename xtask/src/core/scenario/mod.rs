@@ -15,6 +15,7 @@ mod profiles;
 mod raw;
 mod schema;
 mod shape;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -32,6 +33,7 @@ pub use diagnose::{Diagnostic, Diagnostics, hint};
 pub use parse::{Known, parse};
 pub use profiles::{Profiles, parse_profiles};
 pub use schema::{profiles_schema, scenario_schema, schema_text};
+pub use sweep::{GrowthLimit, Over, Point, Sweep};
 pub use tree::MAX_TEXT;
 pub use tree::Position;
 pub use under_test::{Switched, UNDER_TEST, UnderTest};
@@ -391,6 +393,12 @@ pub struct Scenario {
     /// Boots per variant unless `--repeats` says otherwise, at least 1; `None`: as many as
     /// the clock in force has by default.
     pub repeats: Option<u32>,
+    /// The same at several sizes: then it is these that are booted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
+    /// Which size of a sweep this is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<Point>,
     /// Published figures.
     pub reference: Option<Reference>,
     /// What must hold.

@@ -121,6 +121,9 @@ pub struct Scenario {
     /// What to record.
     #[schemars(length(min = 1))]
     pub measure: Vec<Metric>,
+    /// The same at several sizes, to see how the figures grow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
     /// Published figures to stand beside ours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
@@ -306,6 +309,43 @@ pub struct Variant {
     /// Profiles replaced in this variant, `written: used instead`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub swap: Named<Name>,
+}
+
+/// The sizes of a scenario: exactly one of `devices` (with `of`), `delay` (with `of`) and
+/// `cpus`, in rising order.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    {"required": ["devices", "of"]}, {"required": ["delay", "of"]}, {"required": ["cpus"]},
+]))]
+pub struct Sweep {
+    /// `count` of the entry of `devices` that `of` names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<u32>,
+    /// What each step of the profile that `of` names takes; one of this file's `profiles`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delay: Vec<Duration>,
+    /// Guest CPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+    /// Whose `devices` or `delay`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<Name>,
+    /// How fast figures may grow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub growth: Vec<GrowthLimit>,
+}
+
+/// How fast a figure may grow over a sweep.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrowthLimit {
+    /// Whose figure.
+    pub variant: Name,
+    /// Which figure; one of those measured.
+    pub metric: Metric,
+    /// The greatest exponent: 1 is linear, 2 quadratic.
+    pub at_most: f64,
 }
 
 /// Published figures.

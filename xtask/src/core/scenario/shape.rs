@@ -57,6 +57,9 @@ impl Checker<'_> {
             (Some("string"), Value::Scalar(_, Kind::Text))
             | (Some("boolean"), Value::Scalar(_, Kind::Bool)) => {}
             (Some("integer"), Value::Scalar(text, Kind::Integer)) => integer(at, text, sink),
+            // serde_yaml reads no leading `+` or `0x` as a number with a point either.
+            (Some("number"), Value::Scalar(text, Kind::Integer | Kind::Float))
+                if text.parse::<f64>().is_ok() && !text.starts_with('+') => {}
             (Some("string"), Value::Scalar(text, _)) if schema["title"] == "name" => {
                 sink.add_with(at.position(), || {
                     format!(
@@ -181,6 +184,7 @@ fn wanted(schema: &Json) -> String {
         (Some("object"), ..) => "a mapping".into(),
         (Some("array"), ..) => "a list".into(),
         (Some("integer"), ..) => "a whole number".into(),
+        (Some("number"), ..) => "a number".into(),
         (Some("boolean"), ..) => "true or false".into(),
         _ => "text".into(),
     }

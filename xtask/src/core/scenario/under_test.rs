@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Order, Scenario, Target, Variant, canonical, cmdline};
+use super::{Order, Over, Scenario, Target, Variant, canonical, cmdline};
 
 /// What a scenario's variants say for the series that the command line names.
 pub const UNDER_TEST: &str = "under-test";
@@ -82,6 +82,17 @@ impl Scenario {
     /// A variant's name that is taken; variants without a series.
     pub fn put_under_test(&self, under: &UnderTest) -> Result<Self, String> {
         let mut scenario = self.clone();
+        if let Some(sweep) = &mut scenario.sweep {
+            if sweep.over == Over::Cpus && under.cpus.is_some() {
+                return Err(format!(
+                    "scenario {} goes over the number of CPUs itself: leave --cpus out",
+                    self.name
+                ));
+            }
+            for point in &mut sweep.points {
+                *point = point.put_under_test(under)?;
+            }
+        }
         if let Some(kernel) = &under.kernel {
             scenario.kernel.clone_from(kernel);
         }
@@ -130,6 +141,9 @@ impl Scenario {
         scenario
             .expect
             .retain(|e| has(&e.variant) && !matches!(&e.of, Target::Variant(other) if !has(other)));
+        if let Some(sweep) = &mut scenario.sweep {
+            sweep.limits.retain(|l| has(&l.variant));
+        }
         if let Some(reference) = &mut scenario.reference {
             reference.values.retain(|v| has(&v.0));
         }

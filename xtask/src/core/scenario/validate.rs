@@ -5,13 +5,13 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use super::{
-    Clock, MachineKind, MachineSpec, Scenario, Variant, canonical, cmdline, devices,
+    Clock, MachineKind, MachineSpec, Metric, Scenario, Variant, canonical, cmdline, devices,
     diagnose::{Sink, hint},
     judge::{self, Context},
     meanwhile,
     parse::Known,
     profiles::{self, Profiles},
-    raw,
+    raw, sweep,
     tree::At,
 };
 use crate::core::{
@@ -31,7 +31,8 @@ const MAX_VARIANTS: usize = 256;
 const MAX_LOCKS: usize = 16;
 const DEFAULT_TIMEOUT: Nanos = Nanos(300_000_000_000);
 
-/// Checks `raw`. What it returns is worth something only if nothing was added to `sink`.
+/// Checks `raw`, and each of its sizes. What it returns is worth something only if nothing
+/// was added to `sink`.
 pub(super) fn scenario(
     stem: &str,
     raw: &raw::Scenario,
@@ -40,6 +41,35 @@ pub(super) fn scenario(
     sink: &mut Sink,
 ) -> Scenario {
     check_name(stem, "the file's name", at, sink);
+    let mut scenario = one(stem, raw, at, known, sink);
+    if let Some(sweep) = raw.sweep.as_ref().filter(|_| sink.is_empty()) {
+        let read =
+            |name: &str, file: &raw::Scenario, sink: &mut Sink| one(name, file, at, known, sink);
+        let context = context(raw, scenario.metrics.clone());
+        let key = at.key("sweep");
+        scenario.sweep = sweep::read(stem, raw, sweep, &key, &context, &read, sink);
+        if sink.is_empty() {
+            scenario.hash = canonical::hash(&scenario);
+        }
+    }
+    scenario
+}
+
+/// What the parts of `raw` that name variants and metrics may name.
+fn context(raw: &raw::Scenario, measured: Vec<Metric>) -> Context<'_> {
+    Context {
+        variants: raw
+            .variants
+            .0
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect(),
+        measured,
+    }
+}
+
+/// Checks one size.
+fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut Sink) -> Scenario {
     let all = profiles::read_all(&raw.profiles, &at.key("profiles"), &known.profiles, sink);
     let devices = devices::read(&raw.devices, &at.key("devices"), &all, sink);
     let written = devices.iter().filter_map(|d| d.profile.clone()).collect();
@@ -59,15 +89,7 @@ pub(super) fn scenario(
         &at.key("kernel"),
         sink,
     );
-    let context = Context {
-        variants: raw
-            .variants
-            .0
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect(),
-        measured: judge::metrics(&raw.measure, &at.key("measure"), sink),
-    };
+    let context = context(raw, judge::metrics(&raw.measure, &at.key("measure"), sink));
     let names = meanwhile::Names::of(&devices);
     let links = meanwhile::links(&raw.links, &at.key("links"), &devices, &names, sink);
     let first = meanwhile::first(&raw.first, &at.key("first"), &names, sink);
@@ -93,6 +115,8 @@ pub(super) fn scenario(
         variants,
         metrics: raw.measure.clone(),
         repeats: repeats(raw.repeats, &at.key("repeats"), sink),
+        sweep: None,
+        point: None,
         reference,
         expect: expect
             .filter_map(|(i, e)| context.expectation(e, &at.key("expect").item(i), sink))

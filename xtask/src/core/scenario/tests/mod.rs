@@ -6,6 +6,7 @@
 mod meaning;
 mod properties;
 mod shape;
+mod sweep;
 
 use std::sync::OnceLock;
 

@@ -53,7 +53,7 @@ fn keys() {
         "measure:",
         "zzz: 1\nmeasure:",
         expect![[r#"
-            x.yaml:13:1: unknown key `zzz`; valid: clock, first, links, meanwhile, profiles, repeats, sysctl, timeout
+            x.yaml:13:1: unknown key `zzz`; valid: clock, first, links, meanwhile, profiles, repeats, sweep, sysctl, timeout
         "#]],
     );
     check(
@@ -334,7 +334,7 @@ fn yaml() {
         ": x\n",
         expect![[r#"
             x.yaml:1:1: a key must not be empty
-            x.yaml:1:1: unknown key ``; valid: about, clock, devices, expect, first, kernel, links, machine, meanwhile, measure, profiles, reference, repeats, sysctl, timeout, variants
+            x.yaml:1:1: unknown key ``
             x.yaml:1:1: `about` is missing; it takes text
             x.yaml:1:1: `kernel` is missing; it takes a name
             x.yaml:1:1: `machine` is missing; it takes a mapping
@@ -386,8 +386,8 @@ fn yaml() {
         "about: a test",
         "about: \"a\\u001b[31m\"\nkernle: \"x\\u001by\"\n\"k\\u0007\": 1",
         expect![[r#"
-            x.yaml:2:1: unknown key `kernle`; valid: clock, first, links, meanwhile, profiles, repeats, sysctl, timeout
-            x.yaml:3:1: unknown key `k�`; valid: clock, first, links, meanwhile, profiles, repeats, sysctl, timeout
+            x.yaml:2:1: unknown key `kernle`; valid: clock, first, links, meanwhile, profiles, repeats, sweep, sysctl, timeout
+            x.yaml:3:1: unknown key `k�`; valid: clock, first, links, meanwhile, profiles, repeats, sweep, sysctl, timeout
         "#]],
     );
 }

@@ -67,6 +67,8 @@ fn scenario() -> Scenario {
         }],
         metrics: vec![Metric::DeviceShutdown],
         repeats: None,
+        sweep: None,
+        point: None,
         reference: None,
         expect: vec![],
         timeout: Nanos(60_000_000_000),

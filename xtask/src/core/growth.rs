@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a figure grows over a sweep: the exponent `b` of `a * x^b`, fitted as a straight line
+//! through the logarithms by least squares, with its interval by Student's t distribution.
+//! docs/method.md says what the interval means in virtual time.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    scenario::{GrowthLimit, Metric, Over, Scenario, Variant},
+    summary::ScenarioSummary,
+};
+
+/// How one figure of one variant grows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Growth {
+    /// The scenario.
+    pub scenario: String,
+    /// Whose figure.
+    pub variant: String,
+    /// Which figure.
+    pub metric: String,
+    /// What is there more of.
+    pub over: Over,
+    /// (how much there is, the median of the figure), rising; without those that did not
+    /// complete or are zero.
+    pub points: Vec<(u64, u64)>,
+    /// The exponent, where there are two points or more.
+    pub fit: Option<Fit>,
+    /// The greatest exponent that is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+    /// Whether it is kept: the exponent and that of the last two points; `None`: none is
+    /// said, or points are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ok: Option<bool>,
+}
+
+/// An exponent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// Over all points.
+    pub exponent: f64,
+    /// Its 95 % interval; needs three points.
+    pub interval: Option<(f64, f64)>,
+    /// Between the last two points alone: where fixed costs hide the growth at first, it
+    /// shows here.
+    pub last: f64,
+}
+
+/// Fits the exponent through `points`, whose values are above zero and whose sizes rise.
+/// `None`: fewer than two.
+pub fn fit(points: &[(u64, u64)]) -> Option<Fit> {
+    let logs: Vec<(f64, f64)> = points
+        .iter()
+        .map(|(x, y)| ((*x as f64).ln(), (*y as f64).ln()))
+        .collect();
+    let [.., before, end] = logs[..] else {
+        return None;
+    };
+    let n = logs.len() as f64;
+    let mean_x = logs.iter().map(|p| p.0).sum::<f64>() / n;
+    let mean_y = logs.iter().map(|p| p.1).sum::<f64>() / n;
+    let spread: f64 = logs.iter().map(|p| (p.0 - mean_x).powi(2)).sum();
+    let together: f64 = logs.iter().map(|p| (p.0 - mean_x) * (p.1 - mean_y)).sum();
+    let exponent = together / spread;
+    let residual = |p: &(f64, f64)| p.1 - mean_y - exponent * (p.0 - mean_x);
+    let left: f64 = logs.iter().map(|p| residual(p).powi(2)).sum();
+    let interval = (logs.len() > 2).then(|| {
+        let error = (left / (n - 2.0) / spread).sqrt();
+        let wide = error * student_95(logs.len() - 2);
+        (exponent - wide, exponent + wide)
+    });
+    let last = (end.1 - before.1) / (end.0 - before.0);
+    Some(Fit {
+        exponent,
+        interval,
+        last,
+    })
+}
+
+/// The two-sided 95 % quantile of Student's t distribution.
+fn student_95(freedom: usize) -> f64 {
+    use statrs::distribution::{ContinuousCDF, StudentsT};
+    let t = StudentsT::new(0.0, 1.0, freedom as f64).expect("the freedom is above zero");
+    t.inverse_cdf(0.975)
+}
+
+/// How every figure of `scenario` grows, if it is swept. Its points are found in `all`.
+pub fn of(scenario: &Scenario, all: &[ScenarioSummary]) -> Vec<Growth> {
+    let Some(sweep) = &scenario.sweep else {
+        return vec![];
+    };
+    let own = |part: &&ScenarioSummary| part.point.as_ref().is_some_and(|p| p.of == scenario.name);
+    let parts: Vec<_> = all.iter().filter(own).collect();
+    // What a kernel that checks itself takes says nothing about another.
+    let debug = parts.iter().any(|p| p.debug);
+    let figures = scenario
+        .variants
+        .iter()
+        .flat_map(|v| scenario.metrics.iter().map(move |m| (v, *m)));
+    let growth = |(variant, metric): (&Variant, Metric)| {
+        let value = |part: &&ScenarioSummary| {
+            let x = part.point.as_ref()?.value;
+            let variant = part.variants.iter().find(|v| v.name == variant.name)?;
+            let y = variant.metrics.get(metric.name())?.median;
+            (variant.completed() && y > 0).then_some((x, y))
+        };
+        let points: Vec<_> = parts.iter().filter_map(value).collect();
+        let fit = fit(&points);
+        let limit = |l: &&GrowthLimit| l.variant == variant.name && l.metric == metric;
+        let limit = sweep.limits.iter().find(limit).filter(|_| !debug);
+        let whole = points.len() == sweep.points.len();
+        Growth {
+            scenario: scenario.name.clone(),
+            variant: variant.name.clone(),
+            metric: metric.name().into(),
+            over: sweep.over,
+            ok: limit
+                .zip(fit.filter(|_| whole))
+                .map(|(l, f)| f.exponent.max(f.last) <= l.exponent.factor()),
+            at_most: limit.map(|l| l.exponent.factor()),
+            points,
+            fit,
+        }
+    };
+    figures.map(growth).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A power law gives its exponent back, whatever the factor, and a narrow interval.
+        #[test]
+        fn finds_the_exponent(b in 0.0f64..2.5, a in 1e6f64..1e9, n in 3usize..9) {
+            let points: Vec<_> = (0..n)
+                .map(|i| {
+                    let x = 10u64 << (2 * i);
+                    (x, (a * (x as f64).powf(b)) as u64)
+                })
+                .filter(|p| p.1 < 1 << 62)
+                .collect();
+            prop_assume!(points.len() > 2);
+            let fit = fit(&points).unwrap();
+            prop_assert!((fit.exponent - b).abs() < 1e-3, "{fit:?}");
+            prop_assert!((fit.last - b).abs() < 1e-3, "{fit:?}");
+            let (low, high) = fit.interval.unwrap();
+            prop_assert!(low <= fit.exponent && fit.exponent <= high && high - low < 1e-2, "{fit:?}");
+        }
+
+        /// Other units change no exponent.
+        #[test]
+        fn units_do_not_matter(ys in proptest::collection::vec(1u64..1_000_000, 3..8), k in 2u64..1000) {
+            let at = |k: u64| -> Vec<_> { ys.iter().enumerate().map(|(i, y)| (i as u64 + 1, y * k)).collect() };
+            let (one, other) = (fit(&at(1)).unwrap(), fit(&at(k)).unwrap());
+            prop_assert!((one.exponent - other.exponent).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn too_few_points_have_no_interval_or_no_exponent() {
+        assert_eq!(fit(&[]), None);
+        assert_eq!(fit(&[(1, 1)]), None);
+        let two = fit(&[(10, 5), (100, 500)]).unwrap();
+        assert!((two.exponent - 2.0).abs() < 1e-9 && two.interval.is_none());
+    }
+
+    /// Table values of the t distribution.
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (freedom, want) in [(1, 12.706), (2, 4.303), (3, 3.182), (30, 2.042)] {
+            assert!((student_95(freedom) - want).abs() < 1e-3, "{freedom}");
+        }
+    }
+}

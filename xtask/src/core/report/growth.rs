@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the figures of a sweep grow, as text: one section for all its sizes.
+
+use std::fmt::Write;
+
+use super::{expectation_table, failures, or_dash, oracle, table};
+use crate::core::{
+    growth::{Fit, Growth},
+    scenario::Over,
+    summary::{ScenarioSummary, Summary},
+    units::Nanos,
+};
+
+/// The sections of all sweeps of `summary`.
+pub(super) fn sections(out: &mut String, summary: &Summary) {
+    let mut names: Vec<&str> = Vec::new();
+    for point in summary.scenarios.iter().filter_map(|s| s.point.as_ref()) {
+        if !names.contains(&point.of.as_str()) {
+            names.push(&point.of);
+        }
+    }
+    for name in names {
+        section(out, summary, name);
+    }
+}
+
+fn section(out: &mut String, summary: &Summary, name: &str) {
+    let of = |part: &&ScenarioSummary| part.point.as_ref().is_some_and(|p| p.of == name);
+    let parts: Vec<_> = summary.scenarios.iter().filter(of).collect();
+    let grown: Vec<_> = summary
+        .growth
+        .iter()
+        .filter(|g| g.scenario == name)
+        .collect();
+    let Some(over) = parts.first().and_then(|p| p.point.as_ref()).map(|p| p.over) else {
+        return;
+    };
+    let _ = writeln!(out, "## {name}: growth over {over}\n");
+    let mut metrics: Vec<&str> = Vec::new();
+    for growth in &grown {
+        if !metrics.contains(&growth.metric.as_str()) && !growth.points.is_empty() {
+            metrics.push(&growth.metric);
+        }
+    }
+    for metric in metrics {
+        let of: Vec<_> = grown
+            .iter()
+            .copied()
+            .filter(|g| g.metric == metric)
+            .collect();
+        let _ = writeln!(out, "### {metric}\n\n{}\n", figures(&parts, over, &of));
+    }
+    for part in &parts {
+        failures(out, part);
+        if !part.expectations.is_empty() {
+            let table = expectation_table(part);
+            let _ = writeln!(out, "### expectations of {}\n\n{table}\n", part.name);
+        }
+    }
+    oracle(out, &parts);
+}
+
+/// A row a variant, a column a size.
+fn figures(parts: &[&ScenarioSummary], over: Over, of: &[&Growth]) -> comfy_table::Table {
+    let sizes: Vec<u64> = parts
+        .iter()
+        .filter_map(|p| Some(p.point.as_ref()?.value))
+        .collect();
+    let limited = of.iter().any(|g| g.at_most.is_some());
+    let mut header = vec![over.to_string()];
+    header.extend(sizes.iter().map(|s| size(over, *s)));
+    header.extend(["exponent", "95 % interval", "at the end"].map(String::from));
+    header.extend(limited.then(|| "at most".into()));
+    let rows = of.iter().map(|growth| {
+        let figure = |size: &u64| {
+            growth
+                .points
+                .iter()
+                .find(|p| p.0 == *size)
+                .map(|p| Nanos(p.1))
+        };
+        let mut row = vec![growth.variant.clone()];
+        row.extend(sizes.iter().map(|size| or_dash(figure(size))));
+        row.extend(exponent(growth.fit));
+        if limited {
+            row.push(limit(growth));
+        }
+        row
+    });
+    let rows = rows.collect();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    table(&header, rows)
+}
+
+fn size(over: Over, value: u64) -> String {
+    match over {
+        Over::Delay => Nanos(value).to_string(),
+        Over::Devices | Over::Cpus => value.to_string(),
+    }
+}
+
+fn exponent(fit: Option<Fit>) -> [String; 3] {
+    let interval = fit.and_then(|f| f.interval);
+    [
+        or_dash(fit.map(|f| format!("{:.2}", f.exponent))),
+        or_dash(interval.map(|(low, high)| format!("{low:.2} to {high:.2}"))),
+        or_dash(fit.map(|f| format!("{:.2}", f.last))),
+    ]
+}
+
+fn limit(growth: &Growth) -> String {
+    let Some(most) = growth.at_most else {
+        return "-".into();
+    };
+    let verdict = match growth.ok {
+        Some(true) => "ok",
+        Some(false) => "MISSED",
+        None => "no value",
+    };
+    format!("{most}: {verdict}")
+}
