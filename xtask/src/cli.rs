@@ -25,6 +25,8 @@ pub enum Command {
     Bench(cmd::bench::Args),
     /// Keep or check a run's virtual-time samples.
     Baseline(cmd::baseline::Args),
+    /// Compare runs, baselines, or several runs of a kind.
+    Compare(cmd::compare::Args),
     /// Run all tests of bootrig itself.
     Test(cmd::test::Args),
     /// Say what this machine has, what is missing, and how a bench would run.

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Command::Show(args) => cmd::show::run(args),
         Command::Shell(args) => cmd::shell::run(args),
         Command::Baseline(args) => cmd::baseline::run(args),
+        Command::Compare(args) => cmd::compare::run(args),
         Command::Clean(args) => cmd::clean::run(args),
     });
     match result {

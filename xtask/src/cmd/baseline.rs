@@ -10,13 +10,12 @@ use crate::{
     core::{
         compare::{self, Identity},
         fault::{Exit, Fault},
+        samples,
         scenario::Clock,
-        summary::Summary,
     },
     edge::{
         baselines,
-        files::read_file,
-        store::{Header, Run},
+        store::{Finished, Header},
         terminal,
     },
     rig::checkout,
@@ -85,9 +84,6 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
 }
 
-/// The longest file of a run that is read.
-const MOST_BYTES: u64 = 1 << 30;
-
 /// One scenario of a run.
 struct Part {
     scenario: String,
@@ -96,33 +92,13 @@ struct Part {
 }
 
 fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
-    let (results, run) = &Run::locate(results, run);
-    let header = Run::header(results, run)?;
-    let dir = results.join(run);
-    let read = |name: &str| {
-        let path = dir.join(name);
-        let bytes = read_file(&path, MOST_BYTES);
-        let bytes = bytes
-            .map_err(|e| Fault::usage(format!("{}: {e}; was the run finished?", path.display())))?;
-        anyhow::Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let summary: Summary = serde_json::from_str(&read("summary.json")?).map_err(|e| {
-        Fault::usage(format!(
-            "{}: {e}; `cargo xtask bench --resume {}` writes it anew",
-            dir.join("summary.json").display(),
-            dir.display()
-        ))
-    })?;
-    let samples = read("samples.csv")?;
-    if let Err(why) = summary.confirms(&samples) {
-        let message = format!(
-            "{}: {why}: it was cut or edited; `cargo xtask bench --resume {}` writes it and summary.json anew",
-            dir.join("samples.csv").display(),
-            dir.display()
-        );
-        return Err(Fault::usage(message).into());
-    }
-    let samples = baselines::by_scenario(&samples);
+    let Finished {
+        header,
+        summary,
+        samples: csv,
+        ..
+    } = Finished::read(results, run)?;
+    let by_scenario = samples::by_scenario(&csv);
     let mut parts = Vec::new();
     for scenario in summary.scenarios {
         for variant in &scenario.variants {
@@ -136,8 +112,9 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
             command: header.machine.command,
             init: header.machine.init.clone(),
             kernels: kernels(&header),
+            compilers: header.compilers(),
         };
-        let samples = samples.get(&scenario.name).cloned().unwrap_or_default();
+        let samples = by_scenario.get(&scenario.name).cloned().unwrap_or_default();
         parts.push(Part {
             scenario: scenario.name,
             identity,
@@ -190,7 +167,7 @@ fn check(folder: &Path, part: &Part) -> Result<Exit> {
         ))?;
         return Ok(Exit::Inconclusive);
     }
-    let differences = compare::samples(&baseline.samples, &part.samples)
+    let differences = compare::differences(&baseline.samples, &part.samples)
         .map_err(anyhow::Error::msg)
         .context("comparing samples")?;
     if differences.is_empty() {

@@ -4,6 +4,7 @@
 pub mod baseline;
 pub mod bench;
 pub mod clean;
+pub mod compare;
 pub mod doctor;
 pub mod list;
 pub mod shell;

@@ -19,6 +19,7 @@ pub mod plan;
 pub mod program;
 pub mod qemu_version;
 pub mod report;
+pub mod samples;
 pub mod scenario;
 pub mod stats;
 pub mod summary;

@@ -61,7 +61,7 @@ impl Trial {
     /// Its id as the stem of files' names: no two trials of a plan share one, since no name
     /// has a `+`.
     pub fn file_stem(&self) -> String {
-        self.id.replace('/', "+")
+        file_stem(&self.id)
     }
     /// Whether the machine goes on to a second PID 1.
     pub fn boots_again(&self) -> bool {
@@ -75,6 +75,11 @@ impl Trial {
     pub fn seed(&self) -> u64 {
         u64::from(self.repeat) + 1
     }
+}
+
+/// The id of a trial as the stem of files' names.
+pub fn file_stem(id: &str) -> String {
+    id.replace('/', "+")
 }
 
 /// What the command line changes about every scenario of a plan.

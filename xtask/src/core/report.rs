@@ -85,7 +85,8 @@ fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
+/// A Markdown table: the first column to the left, all others to the right.
+pub(super) fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
     let mut table = Table::new();
     table
         .load_style(ASCII_MARKDOWN)

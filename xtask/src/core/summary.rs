@@ -13,6 +13,7 @@ use super::{
     growth::{self, Growth},
     ideal::Bound,
     plan::Trial,
+    samples,
     scenario::{Clock, Expectation, Metric, Point, Scenario, Target, Tolerance, Variant},
     stats,
     units::Nanos,
@@ -115,12 +116,13 @@ impl Summary {
             for variant in &scenario.variants {
                 for (name, metric) in &variant.metrics {
                     for (repeat, value) in metric.samples.iter().enumerate() {
-                        let row = format!(
-                            "{},{},{repeat},{},{name},{}",
-                            scenario.name,
-                            variant.name,
+                        let row = samples::key(
+                            &scenario.name,
+                            &variant.name,
+                            repeat,
                             variant.clock,
-                            metric.unit.name()
+                            name,
+                            metric.unit.name(),
                         );
                         wanted.insert(row, *value);
                     }

@@ -2,7 +2,7 @@
 //! `results/baselines/<scenario>/{baseline.yaml, samples.csv}`: committed virtual-time
 //! samples, with what they were made of and a checksum.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -93,19 +93,4 @@ pub fn load(folder: &Path, scenario: &str) -> Result<Baseline> {
         identity: file.identity,
         samples,
     })
-}
-
-/// Splits a run's samples.csv by scenario; each part keeps the header line.
-pub fn by_scenario(csv: &str) -> BTreeMap<String, String> {
-    let mut parts: BTreeMap<String, String> = BTreeMap::new();
-    let mut lines = csv.split_inclusive('\n');
-    let header = lines.next().unwrap_or_default();
-    for line in lines {
-        let name = line.split(',').next().unwrap_or_default();
-        parts
-            .entry(name.to_owned())
-            .or_insert_with(|| header.to_owned())
-            .push_str(line);
-    }
-    parts
 }

@@ -15,12 +15,16 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+mod read;
+
+pub use self::read::Finished;
 use super::files::{self, free_space, read_file, write_whole};
 use crate::core::{
     boot::TrialResult,
     fault::Fault,
     machine::RawBoot,
-    plan::{KernelSpec, Trial},
+    plan::{KernelSpec, Trial, file_stem},
+    samples,
     scenario::{Clock, UnderTest},
     summary::{self, Summary},
 };
@@ -110,6 +114,16 @@ pub struct KernelRecord {
     pub modules: String,
 }
 
+impl Header {
+    /// Each kernel's compiler, by its name as asked for.
+    pub fn compilers(&self) -> BTreeMap<String, String> {
+        let kernels = self.kernels.iter();
+        kernels
+            .map(|k| (k.spec.to_string(), k.compiler.clone()))
+            .collect()
+    }
+}
+
 /// An open run folder; locked against a second process.
 pub struct Run {
     dir: PathBuf,
@@ -120,8 +134,6 @@ pub struct Run {
     csv: File,
     _lock: File,
 }
-
-const CSV_HEADER: &str = "scenario,variant,repeat,clock,metric,unit,value\n";
 
 impl Run {
     /// Makes the folder of a new run.
@@ -155,6 +167,26 @@ impl Run {
         }
     }
 
+    /// The folders of the runs that fit `pattern`, by name: in `results`, or, where it has a
+    /// `/`, anywhere.
+    ///
+    /// # Errors
+    /// Usage: it is no pattern.
+    pub fn matching(results: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
+        let whole = match pattern.contains('/') {
+            true => pattern.to_owned(),
+            false => {
+                let results = glob::Pattern::escape(&results.to_string_lossy());
+                format!("{results}/{pattern}")
+            }
+        };
+        let found = glob::glob(&whole).map_err(|e| {
+            Fault::usage(format!("`{}` is no pattern: {e}", pattern.escape_debug()))
+        })?;
+        let dirs = found.filter_map(Result::ok);
+        Ok(dirs.filter(|d| d.join("run.yaml").is_file()).collect())
+    }
+
     /// Reads the header of an earlier run.
     pub fn header(results: &Path, id: &str) -> Result<Header> {
         let plain = !id.is_empty()
@@ -174,6 +206,13 @@ impl Run {
         let bytes = read_file(&path, MOST_BYTES)
             .map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
         let text = String::from_utf8_lossy(&bytes);
+        if let Some(was) = other_schema(&text) {
+            let why = format!(
+                "{} has schema {was}; this program reads {SCHEMA}: begin a new run, or use the program that made it",
+                path.display()
+            );
+            return Err(Fault::usage(why).into());
+        }
         let header: Header = serde_yaml::from_str(&text).map_err(|e| {
             Fault::usage(format!(
                 "{} is damaged or of another version: {e}; its samples can be read, but the run cannot go on: begin a new one",
@@ -181,12 +220,6 @@ impl Run {
             ))
         })?;
         let path = path.display();
-        if header.schema != SCHEMA {
-            let was = header.schema;
-            let why =
-                format!("{path} has schema {was}; this program reads {SCHEMA}: begin a new run");
-            return Err(Fault::usage(why).into());
-        }
         if header.id != id {
             let was = header.id;
             let why = format!("{path} is of run {was}: give the folder its name back");
@@ -255,7 +288,7 @@ impl Run {
             .into());
         }
         let csv_path = dir.join("samples.csv");
-        write_whole(&csv_path, CSV_HEADER.as_bytes())?;
+        write_whole(&csv_path, samples::HEADER.as_bytes())?;
         let csv = File::options()
             .append(true)
             .open(&csv_path)
@@ -306,17 +339,8 @@ impl Run {
 
     /// Adds a trial's rows to samples.csv once all trials before it have theirs.
     fn note(&mut self, trial: &Trial, result: &TrialResult) -> Result<()> {
-        let prefix = format!(
-            "{},{},{},{}",
-            trial.scenario.name,
-            trial.variant().name,
-            trial.repeat,
-            trial.clock
-        );
-        let rows = summary::samples(&trial.scenario, result)
-            .into_iter()
-            .map(|s| format!("{prefix},{},{},{}\n", s.metric, s.unit.name(), s.value));
-        self.rows.insert(trial.index, rows.collect());
+        let rows = summary::samples(&trial.scenario, result);
+        self.rows.insert(trial.index, samples::lines(trial, &rows));
         while let Some(rows) = self.rows.remove(&self.next) {
             self.append(&rows)?;
             self.next += 1;
@@ -345,6 +369,14 @@ impl Run {
     }
 }
 
+/// The schema of a run.yaml, where it is another than ours: its other keys may differ too.
+fn other_schema(text: &str) -> Option<u64> {
+    let yaml: serde_yaml::Value = serde_yaml::from_str(text).ok()?;
+    yaml.get("schema")?
+        .as_u64()
+        .filter(|s| *s != u64::from(SCHEMA))
+}
+
 /// Adds to an error that the disk of the results is full, if it is.
 fn explain(error: anyhow::Error, place: &Path) -> anyhow::Error {
     const ADVICE: &str = "free some there, or keep runs on another disk with --results DIR";
@@ -352,8 +384,11 @@ fn explain(error: anyhow::Error, place: &Path) -> anyhow::Error {
 }
 
 fn trial_path(dir: &Path, trial: &Trial) -> PathBuf {
-    dir.join("trials")
-        .join(format!("{}.json", trial.file_stem()))
+    trial_file(dir, &trial.id)
+}
+
+fn trial_file(dir: &Path, id: &str) -> PathBuf {
+    dir.join("trials").join(format!("{}.json", file_stem(id)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! that such a guest would write; faults can be injected by trial.
 #![allow(dead_code, missing_docs)]
 
+pub mod runs;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the names that a user gives to what is compared.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Result;
+
+use crate::{
+    core::{
+        compare::{Basis, Identity, Kernel, Kind, Measured, Side, Spans, Values},
+        fault::Fault,
+        samples,
+        scenario::Clock,
+        summary::{ScenarioSummary, Unit, VariantSummary},
+    },
+    edge::{
+        baselines,
+        store::{Finished, Header, Run},
+    },
+};
+
+/// What `named` is: a glob of runs, a run, or a baseline.
+///
+/// # Errors
+/// Usage: it is none of these, or cannot be trusted.
+pub fn side(results: &Path, named: &str) -> Result<Side> {
+    let folder = results.join("baselines");
+    let mut side = if named.contains(['*', '?', '[']) {
+        glob(results, named)?
+    } else {
+        let (parent, id) = Run::locate(results, named);
+        if parent.join(&id).join("run.yaml").is_file() {
+            of_run(&Finished::read(results, named)?)?
+        } else if parent.join(&id).join("baseline.yaml").is_file() {
+            of_baseline(&parent, &id)?
+        } else if baselines::exists(&folder, named) {
+            of_baseline(&folder, named)?
+        } else {
+            let why = format!(
+                "`{}` is neither a run in {} nor a baseline in {}, nor the folder of one",
+                named.escape_debug(),
+                results.display(),
+                folder.display()
+            );
+            return Err(Fault::usage(why).into());
+        }
+    };
+    side.label = named.to_owned();
+    Ok(side)
+}
+
+/// All runs that fit `pattern`, as one.
+fn glob(results: &Path, pattern: &str) -> Result<Side> {
+    let mut all: Option<Side> = None;
+    for dir in Run::matching(results, pattern)? {
+        let side = of_run(&Finished::read(results, &dir.to_string_lossy())?)?;
+        all = Some(match all {
+            None => side,
+            Some(all) => pool(all, side, &dir.to_string_lossy())?,
+        });
+    }
+    all.ok_or_else(|| {
+        let why = format!("no run fits `{}`", pattern.escape_debug());
+        Fault::usage(why).into()
+    })
+}
+
+/// Adds what a further run of the same measured.
+fn pool(mut all: Side, more: Side, run: &str) -> Result<Side> {
+    for (name, measured) in more.scenarios {
+        let Some(known) = all.scenarios.get_mut(&name) else {
+            all.scenarios.insert(name, measured);
+            continue;
+        };
+        if known.basis != measured.basis {
+            let why = format!(
+                "run {run} measured {name} with other parts than the runs before it; name runs of one kind"
+            );
+            return Err(Fault::usage(why).into());
+        }
+        for (variant, values) in measured.variants {
+            let known_values = known.variants.entry(variant.clone()).or_default();
+            pool_values(known_values, values, known.basis.clock).map_err(|metric| {
+                Fault::usage(format!(
+                    "run {run} has another {name}/{variant}.{metric} than the runs before it, in virtual time and with the same parts: the machine was not deterministic; compare them one by one"
+                ))
+            })?;
+        }
+    }
+    Ok(all)
+}
+
+/// # Errors
+/// The metric that differs where it cannot.
+fn pool_values(all: &mut Values, more: Values, clock: Clock) -> Result<(), String> {
+    all.failed = all.failed.take().or(more.failed);
+    for (metric, samples) in more.metrics {
+        let known = all.metrics.entry(metric.clone()).or_default();
+        match clock {
+            Clock::Wall => known.extend(samples),
+            Clock::Virtual if known.iter().zip(&samples).any(|(a, b)| a != b) => {
+                return Err(metric);
+            }
+            Clock::Virtual if samples.len() > known.len() => *known = samples,
+            Clock::Virtual => {}
+        }
+    }
+    for (metric, floor) in more.noise {
+        let known = all.noise.entry(metric).or_default();
+        *known = known.max(floor);
+    }
+    if all.spans.of.is_empty() {
+        all.spans = more.spans;
+    }
+    Ok(())
+}
+
+fn of_run(run: &Finished) -> Result<Side> {
+    let rows = samples::read(&run.samples)
+        .map_err(|why| Fault::usage(format!("{}/samples.csv: {why}", run.dir.display())))?;
+    let mut scenarios = BTreeMap::new();
+    for scenario in &run.summary.scenarios {
+        let basis = basis(&run.header, scenario);
+        let mut variants = BTreeMap::new();
+        for variant in &scenario.variants {
+            let mut values = values(variant);
+            if basis.clock == Clock::Virtual && variant.completed() {
+                values.spans = spans(run, &rows, &scenario.name, &variant.name);
+            }
+            variants.insert(variant.name.clone(), values);
+        }
+        scenarios.insert(scenario.name.clone(), Measured { basis, variants });
+    }
+    Ok(Side {
+        label: String::new(),
+        scenarios,
+    })
+}
+
+fn basis(header: &Header, scenario: &ScenarioSummary) -> Basis {
+    let clock = scenario
+        .variants
+        .first()
+        .map_or(Clock::Virtual, |v| v.clock);
+    let text = |key: &str| header.host.get(key).and_then(|v| v.as_str());
+    let host = format!(
+        "{} ({})",
+        text("machine").unwrap_or("unknown"),
+        text("cpu").unwrap_or("unknown CPU")
+    );
+    let kernels = header.kernels.iter().map(|k| {
+        let kernel = Kernel {
+            source: k.source.clone(),
+            key: k.key.clone(),
+            modules: k.modules.clone(),
+            compiler: Some(k.compiler.clone()),
+        };
+        (k.spec.to_string(), kernel)
+    });
+    Basis {
+        scenario: scenario.hash.clone(),
+        clock,
+        qemu: header.machine.qemu.clone(),
+        command: header.machine.command,
+        init: header.machine.init.clone(),
+        host: (clock == Clock::Wall).then(|| [header.machine.accelerator.clone(), host]),
+        debug: scenario.debug,
+        kernels: kernels.collect(),
+    }
+}
+
+fn values(variant: &VariantSummary) -> Values {
+    let metrics = variant.metrics.iter();
+    Values {
+        failed: (!variant.completed()).then(|| variant.outcome_text()),
+        metrics: metrics
+            .filter(|(_, m)| m.unit == Unit::Ns)
+            .map(|(name, m)| (name.clone(), m.samples.clone()))
+            .collect(),
+        noise: BTreeMap::new(),
+        spans: Spans::default(),
+    }
+}
+
+/// The first repeat's callbacks. Devices are numbered as in samples.csv: those whose
+/// callback returned, in the scenario's order.
+fn spans(run: &Finished, rows: &[samples::Row], scenario: &str, variant: &str) -> Spans {
+    let log = run.trial(scenario, variant, 0).and_then(|t| t.log);
+    let Some(log) = log else {
+        return Spans::default();
+    };
+    let of_boot = rows.iter().filter(|r| {
+        r.scenario == scenario
+            && r.variant == variant
+            && r.repeat == 0
+            && Kind::of(r.metric) == Kind::Device
+    });
+    Spans::of(&log, of_boot.map(|r| (r.metric, r.value)))
+}
+
+fn of_baseline(folder: &Path, scenario: &str) -> Result<Side> {
+    let baseline = baselines::load(folder, scenario)?;
+    let rows = samples::read(&baseline.samples)
+        .map_err(|why| Fault::usage(format!("baseline of {scenario}: {why}")))?;
+    let mut variants: BTreeMap<String, Values> = BTreeMap::new();
+    for row in rows.iter().filter(|r| r.unit == Unit::Ns.name()) {
+        let values = variants.entry(row.variant.to_owned()).or_default();
+        let metric = values.metrics.entry(row.metric.to_owned()).or_default();
+        metric.push(row.value);
+    }
+    let measured = Measured {
+        basis: of_identity(baseline.identity),
+        variants,
+    };
+    Ok(Side {
+        label: String::new(),
+        scenarios: [(scenario.to_owned(), measured)].into(),
+    })
+}
+
+fn of_identity(identity: Identity) -> Basis {
+    let Identity {
+        scenario,
+        qemu,
+        command,
+        init,
+        kernels,
+        mut compilers,
+    } = identity;
+    let kernels = kernels.into_iter().map(|(name, [source, key, modules])| {
+        let kernel = Kernel {
+            source,
+            key,
+            modules,
+            compiler: compilers.remove(&name),
+        };
+        (name, kernel)
+    });
+    Basis {
+        kernels: kernels.collect(),
+        scenario,
+        clock: Clock::Virtual,
+        qemu,
+        command,
+        init,
+        host: None,
+        debug: false,
+    }
+}

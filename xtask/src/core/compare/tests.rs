@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Comparisons of sides that were made up, of scripted noise and of injected changes.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::core::stats::{random, tests::noisy};
+
+const MS: u64 = 1_000_000;
+
+fn basis(clock: Clock) -> Basis {
+    let kernel = basis::Kernel {
+        source: "linux 6.1.1".into(),
+        key: "k".into(),
+        modules: "m".into(),
+        compiler: Some("gcc 12".into()),
+    };
+    Basis {
+        scenario: "h".into(),
+        clock,
+        qemu: "10.0.2".into(),
+        command: 1,
+        init: "i".into(),
+        host: (clock == Clock::Wall).then(|| ["KVM".into(), "here".into()]),
+        debug: false,
+        kernels: [("6.1".to_owned(), kernel)].into(),
+    }
+}
+
+fn side(label: &str, basis: Basis, metrics: BTreeMap<String, Vec<u64>>) -> Side {
+    let values = Values {
+        metrics,
+        ..Values::default()
+    };
+    let measured = Measured {
+        basis,
+        variants: [("serial".to_owned(), values)].into(),
+    };
+    Side {
+        label: label.into(),
+        scenarios: [("s".to_owned(), measured)].into(),
+    }
+}
+
+/// A serial shutdown of `count` devices that wait for the tick after `busy` of work, each
+/// of another length; `longer` takes `by` more.
+fn serial(count: u64, longer: Option<(u64, u64)>) -> Side {
+    const TICK: u64 = 4 * MS;
+    let (mut now, mut metrics) = (137_000, BTreeMap::new());
+    let mut spans = Spans {
+        ticks: Ticks { length: TICK },
+        ..Spans::default()
+    };
+    for device in 0..count {
+        let begin = now;
+        now += 300_000 + device * 7_000;
+        now += longer.map_or(0, |(d, by)| if d == device { by } else { 0 });
+        // Every other one sleeps, as real drivers do.
+        if device % 2 == 1 {
+            now = (now + device % 5 * TICK).next_multiple_of(TICK) + 3_000;
+        }
+        let metric = format!("device_shutdown/nic.{device}");
+        metrics.insert(metric.clone(), vec![now - begin]);
+        spans.of.insert(metric, [begin, now]);
+    }
+    metrics.insert("device_shutdown".into(), vec![now]);
+    let mut side = side("run", basis(Clock::Virtual), metrics);
+    let values = side.scenarios.get_mut("s").unwrap();
+    values.variants.get_mut("serial").unwrap().spans = spans;
+    side
+}
+
+#[test]
+fn a_millisecond_on_one_device_of_200_is_named_every_time() {
+    let before = serial(200, None);
+    for device in 0..200 {
+        // A sleeping device's tick may swallow less than a tick: then nothing has changed.
+        let by = if device % 2 == 1 { 4 * MS } else { MS };
+        let after = serial(200, Some((device, by)));
+        let found = compare(&before, &after, &Wishes::default()).unwrap();
+        let name = format!("nic.{device}");
+        assert_eq!(found.changed_devices(), [name.as_str()].into(), "{device}");
+        assert_eq!(found.exit(), Exit::Failed);
+        let first = found.rows.iter().find(|r| r.kind == Kind::Device).unwrap();
+        assert_eq!(first.metric, format!("device_shutdown/{name}"));
+        // And the way back is as fast.
+        let back = compare(&after, &before, &Wishes::default()).unwrap();
+        assert_eq!(back.changed_devices(), [name.as_str()].into());
+    }
+    let same = compare(&before, &before, &Wishes::default()).unwrap();
+    assert_eq!(same.exit(), Exit::Done);
+    assert!(
+        same.rows
+            .iter()
+            .all(|r| r.judgement.verdict == Verdict::NoChange)
+    );
+}
+
+/// Four metrics and 200 devices by the wall clock, each around a second with 2 % of noise;
+/// `slower` of the metric `reboot`.
+fn noisy_side(random: &mut rand_pcg::Pcg64Mcg, slower: f64) -> Side {
+    let mut metrics = BTreeMap::new();
+    for metric in ["boot", "probe", "device_shutdown", "reboot"] {
+        let mean = if metric == "reboot" {
+            1e9 * slower
+        } else {
+            1e9
+        };
+        metrics.insert(metric.to_owned(), noisy(random, 10, mean, 0.02));
+    }
+    side("run", basis(Clock::Wall), metrics)
+}
+
+#[test]
+fn whole_comparisons_of_the_same_rarely_err_and_find_five_percent() {
+    let mut random = random(9);
+    let (mut wrong, mut found) = (0, 0);
+    for _ in 0..100 {
+        let before = noisy_side(&mut random, 1.0);
+        let after = noisy_side(&mut random, 1.05);
+        let rows = compare(&before, &after, &Wishes::default()).unwrap().rows;
+        let called = |r: &Row| matches!(r.judgement.verdict, Verdict::Slower | Verdict::Faster);
+        wrong += rows
+            .iter()
+            .filter(|r| r.metric != "reboot" && called(r))
+            .count();
+        found += rows
+            .iter()
+            .filter(|r| r.metric == "reboot" && r.judgement.verdict == Verdict::Slower)
+            .count();
+    }
+    assert!(wrong <= 1, "{wrong} false verdicts in 100 comparisons");
+    assert!(found >= 90, "{found} of 100");
+}
+
+#[test]
+fn refuses_other_things_unless_forced_and_says_so() {
+    let metrics = || [("boot".to_owned(), vec![5 * MS])].into();
+    let before = side("a", basis(Clock::Virtual), metrics());
+    let with = |change: &dyn Fn(&mut Basis)| {
+        let mut basis = basis(Clock::Virtual);
+        change(&mut basis);
+        side("b", basis, metrics())
+    };
+    let kernel = |b: &mut Basis, change: &dyn Fn(&mut basis::Kernel)| {
+        change(b.kernels.get_mut("6.1").unwrap());
+    };
+    type Change<'a> = &'a dyn Fn(&mut Basis);
+    let cases: [(&str, Change); 9] = [
+        ("virtual time against wall time", &|b| b.clock = Clock::Wall),
+        ("the scenario has changed", &|b| b.scenario = "x".into()),
+        ("QEMU 10.0.2 against 9", &|b| b.qemu = "9".into()),
+        ("command line", &|b| b.command = 2),
+        ("PID 1", &|b| b.init = "x".into()),
+        ("--debug", &|b| b.debug = true),
+        ("built by gcc 12 against gcc 13", &|b| {
+            kernel(b, &|k| {
+                k.key = "x".into();
+                k.compiler = Some("gcc 13".into());
+            });
+        }),
+        ("its compiler was not recorded", &|b| {
+            kernel(b, &|k| {
+                k.key = "x".into();
+                k.compiler = None;
+            });
+        }),
+        ("guest modules", &|b| kernel(b, &|k| k.modules = "x".into())),
+    ];
+    for (want, change) in cases {
+        let after = with(change);
+        let refused = compare(&before, &after, &Wishes::default()).unwrap_err();
+        assert!(refused[0].contains(want), "{want}: {refused:?}");
+        let force = Wishes {
+            force: true,
+            ..Wishes::default()
+        };
+        let forced = compare(&before, &after, &force).unwrap();
+        assert_eq!(forced.forced, refused);
+        let text = forced.text();
+        assert!(text.contains("FORCED") && text.contains(want), "{text}");
+    }
+    // Another kernel by the same compiler is what one compares.
+    let after = with(&|b| {
+        kernel(b, &|k| {
+            k.key = "x".into();
+            k.source = "linux 6.1.2".into();
+        });
+    });
+    let compared = compare(&before, &after, &Wishes::default()).unwrap();
+    assert_eq!(
+        compared.notes,
+        ["s: kernel 6.1 is linux 6.1.2 instead of linux 6.1.1"]
+    );
+    // Another host does not matter to virtual time, and does to wall time.
+    let host = |name: &str| {
+        let mut basis = basis(Clock::Wall);
+        basis.host = Some(["KVM".into(), name.into()]);
+        side(name, basis, metrics())
+    };
+    let refused = compare(&host("here"), &host("there"), &Wishes::default()).unwrap_err();
+    assert_eq!(refused, ["s: another machine: here against there"]);
+}
+
+#[test]
+fn failures_are_shown_and_never_compared() {
+    let metrics = || [("boot".to_owned(), vec![5 * MS])].into();
+    let before = side("a", basis(Clock::Virtual), metrics());
+    let mut after = side("b", basis(Clock::Virtual), metrics());
+    let broken = after
+        .scenarios
+        .get_mut("s")
+        .unwrap()
+        .variants
+        .get_mut("serial");
+    broken.unwrap().failed = Some("panic: dead".into());
+    let found = compare(&before, &after, &Wishes::default()).unwrap();
+    assert!(found.rows.is_empty());
+    assert_eq!(found.exit(), Exit::Failed);
+    assert!(
+        found
+            .text()
+            .contains("FAILED s/serial: before: completed; after: panic: dead")
+    );
+    // What failed before cannot have become worse.
+    let back = compare(&after, &before, &Wishes::default()).unwrap();
+    assert_eq!(back.exit(), Exit::Inconclusive);
+    // Nothing in common is no comparison.
+    let empty = Side::default();
+    assert!(compare(&before, &empty, &Wishes::default()).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    /// A side compared with itself changes nothing; two sides exchanged exchange their
+    /// verdicts; the order of rows is by importance.
+    #[test]
+    fn laws_of_comparing(values in proptest::collection::btree_map("[a-d]", (1..1000u64, 1..1000u64), 1..5)) {
+        let of = |pick: &dyn Fn(&(u64, u64)) -> u64| {
+            let metrics = values.iter().map(|(k, v)| (k.clone(), vec![pick(v) * MS])).collect();
+            side("x", basis(Clock::Virtual), metrics)
+        };
+        let (a, b) = (of(&|v| v.0), of(&|v| v.1));
+        let same = compare(&a, &a, &Wishes::default()).unwrap();
+        prop_assert_eq!(same.exit(), Exit::Done);
+        let (there, back) = (
+            compare(&a, &b, &Wishes::default()).unwrap(),
+            compare(&b, &a, &Wishes::default()).unwrap(),
+        );
+        let count = |c: &Comparison, v| c.rows.iter().filter(|r| r.judgement.verdict == v).count();
+        prop_assert_eq!(count(&there, Verdict::Slower), count(&back, Verdict::Faster));
+        prop_assert!(there.rows.is_sorted_by_key(|r| r.judgement.verdict));
+    }
+}
