@@ -115,7 +115,7 @@ fn noisy_side(random: &mut rand_pcg::Pcg64Mcg, slower: f64) -> Side {
 fn whole_comparisons_of_the_same_rarely_err_and_find_five_percent() {
     let mut random = random(9);
     let (mut wrong, mut found) = (0, 0);
-    for _ in 0..100 {
+    for _ in 0..20 {
         let before = noisy_side(&mut random, 1.0);
         let after = noisy_side(&mut random, 1.05);
         let rows = compare(&before, &after, &Wishes::default()).unwrap().rows;
@@ -129,8 +129,8 @@ fn whole_comparisons_of_the_same_rarely_err_and_find_five_percent() {
             .filter(|r| r.metric == "reboot" && r.judgement.verdict == Verdict::Slower)
             .count();
     }
-    assert!(wrong <= 1, "{wrong} false verdicts in 100 comparisons");
-    assert!(found >= 90, "{found} of 100");
+    assert_eq!(wrong, 0, "false verdicts in 20 comparisons");
+    assert!(found >= 18, "{found} of 20");
 }
 
 #[test]
