@@ -6,15 +6,33 @@
 #ifndef BOOTRIG_COMPAT_H
 #define BOOTRIG_COMPAT_H
 
+#include <linux/device/class.h>
 #include <linux/hrtimer.h>
 #include <linux/kmsg_dump.h>
 #include <linux/pci.h>
 #include <linux/slab.h>
 #include <linux/syscore_ops.h>
+#include <linux/workqueue.h>
 
 #ifndef kzalloc_obj
 #define kzalloc_obj(object) kzalloc(sizeof(object), GFP_KERNEL)
 #endif
+
+/* The workqueue without a CPU of its own was renamed, and using the old name is complained of. */
+#ifdef HAVE_SYSTEM_DFL_WQ
+#define bootrig_unbound_wq	system_dfl_wq
+#else
+#define bootrig_unbound_wq	system_unbound_wq
+#endif
+
+static inline struct class *bootrig_class_create(const char *name)
+{
+#ifdef HAVE_CLASS_CREATE_BY_NAME
+	return class_create(name);
+#else
+	return class_create(THIS_MODULE, name);
+#endif
+}
 
 #ifndef HAVE_HRTIMER_SETUP
 static inline void hrtimer_setup_on_stack(struct hrtimer *timer,

@@ -7,11 +7,13 @@
 
 #include <linux/completion.h>
 #include <linux/delay.h>
+#include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/limits.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mutex.h>
+#include <linux/pci.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/time64.h>
@@ -178,6 +180,28 @@ static void compute_step(u64 ns)
 	}
 }
 
+static int thread(void *unused)
+{
+	while (!kthread_should_stop()) {
+		set_current_state(TASK_IDLE);
+		if (!kthread_should_stop())
+			schedule();
+		__set_current_state(TASK_RUNNING);
+	}
+	return 0;
+}
+
+/* As for a workqueue's rescuer or a SCSI host's error handler: a killed task may not. */
+static int thread_step(void)
+{
+	struct task_struct *task = kthread_run(thread, NULL, "dummy_pci_step");
+
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	kthread_stop(task);
+	return 0;
+}
+
 /**
  * dummy_steps_init - prepare for dummy_run()
  * @computes: whether any profile computes, for which the CPU's speed is measured
@@ -193,38 +217,75 @@ void dummy_steps_init(bool computes)
 }
 
 /**
- * dummy_run - spend the time that a callback of the device takes
- * @profile: the device's delays
- * @op: the callback
- * @rec: the callback's record, told when the lock is held
+ * dummy_step - wait as a step says
+ * @step: the step
+ *
+ * Return: 0, or why it could not be done.
  */
-void dummy_run(const struct dummy_profile *profile, enum marks_op op, struct marks_record *rec)
+int dummy_step(const struct dummy_step *step)
+{
+	switch (step->kind) {
+	case 's':
+		sleep_step(step->ns);
+		return 0;
+	case 'w':
+		wait_step(step->ns);
+		return 0;
+	case 'p':
+		poll_step(step->ns, step->every_ns);
+		return 0;
+	case 'b':
+		spin_step(step->ns);
+		return 0;
+	case 'c':
+		compute_step(step->ns);
+		return 0;
+	case 't':
+		return thread_step();
+	default:
+		return -EINVAL;
+	}
+}
+
+static int run_unlocked(const struct dummy_profile *profile, struct pci_dev *pdev,
+			enum marks_op op)
 {
 	const struct dummy_step *step;
+	int ret;
 
-	if (profile->lock != DUMMY_NO_LOCK) {
-		mutex_lock(&locks[profile->lock]);
-		marks_locked(rec);
+	if (op == MARKS_PROBE && profile->firmware) {
+		ret = dummy_load_firmware(profile->firmware, &pdev->dev);
+		if (ret)
+			return ret;
 	}
 	for (step = profile->steps[op]; step->kind; step++) {
-		switch (step->kind) {
-		case 's':
-			sleep_step(step->ns);
-			break;
-		case 'w':
-			wait_step(step->ns);
-			break;
-		case 'p':
-			poll_step(step->ns, step->every_ns);
-			break;
-		case 'b':
-			spin_step(step->ns);
-			break;
-		case 'c':
-			compute_step(step->ns);
-			break;
-		}
+		ret = dummy_step(step);
+		if (ret)
+			return ret;
 	}
-	if (profile->lock != DUMMY_NO_LOCK)
-		mutex_unlock(&locks[profile->lock]);
+	return 0;
+}
+
+/**
+ * dummy_run - spend the time that a callback of the device takes
+ * @device: its delays
+ * @pdev: the device
+ * @op: the callback
+ * @rec: the callback's record, told when the lock is held
+ *
+ * Return: 0, or why the callback could not do its work.
+ */
+int dummy_run(const struct dummy_device *device, struct pci_dev *pdev, enum marks_op op,
+	      struct marks_record *rec)
+{
+	const struct dummy_profile *profile = device->profile;
+	int ret;
+
+	if (profile->lock == DUMMY_NO_LOCK)
+		return run_unlocked(profile, pdev, op);
+	mutex_lock(&locks[profile->lock]);
+	marks_locked(rec);
+	ret = run_unlocked(profile, pdev, op);
+	mutex_unlock(&locks[profile->lock]);
+	return ret;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The device table, from the parameters profile= and dev= (docs/protocol.md).
+ * The device table, from the parameters profile=, firmware=, dev= and fault=
+ * (docs/protocol.md).
  *
  * Parsed strictly: a bad entry fails the load and is named in the log. Looked up by path
  * in constant time, so that 10,000 devices load as quickly, each, as ten.
@@ -12,6 +13,7 @@
 #include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/time64.h>
 #include <linux/xarray.h>
 
@@ -22,6 +24,7 @@
 
 #define MAX_PROFILE	4095U
 #define MAX_DEVICE	1048575U
+#define MAX_FIRMWARE	(64U << 20)
 #define MAX_NS		(3600ULL * NSEC_PER_SEC)
 
 /*
@@ -42,10 +45,12 @@ static bool take_step(const char **at, struct dummy_step *step)
 {
 	char kind = **at;
 
-	if (!kind || !strchr("swpbc", kind))
+	if (!kind || !strchr("swpbct", kind))
 		return false;
 	(*at)++;
 	step->kind = kind;
+	if (kind == 't')
+		return true;
 	if (!take_number(at, MAX_NS, &step->ns))
 		return false;
 	if (kind != 'p')
@@ -123,7 +128,7 @@ static int profile_set(const char *val, const struct kernel_param *kp)
 	ret = -EINVAL;
 	for (op = 0; op < DUMMY_OPS; op++) {
 		if (!take_steps(&at, profile->steps[op]) || !take_char(&at, ':')) {
-			refuse(kp, val, "a callback is - or up to 16 of sN wN pN/N bN cN with +");
+			refuse(kp, val, "a callback is - or up to 16 of sN wN pN/N bN cN t with +");
 			goto free;
 		}
 	}
@@ -141,6 +146,56 @@ static int profile_set(const char *val, const struct kernel_param *kp)
 free:
 	kfree(profile);
 	return ret;
+}
+
+static int firmware_read(const char *at, struct dummy_firmware *firmware)
+{
+	size_t len = strcspn(at, ":");
+	u64 size, page, sector;
+
+	if (!len || len >= sizeof(firmware->file) || at[len] != ':')
+		return -EINVAL;
+	memcpy(firmware->file, at, len);
+	at += len + 1;
+	if (!take_number(&at, MAX_FIRMWARE, &size) || !take_char(&at, ':') ||
+	    !take_number(&at, MAX_FIRMWARE, &sector) || !take_char(&at, ':') ||
+	    !take_step(&at, &firmware->erase) || !take_char(&at, ':') ||
+	    !take_number(&at, MAX_FIRMWARE, &page) || !take_char(&at, ':') ||
+	    !take_step(&at, &firmware->program) || *at)
+		return -EINVAL;
+	if (!size || !sector || !page || page > sector)
+		return -EINVAL;
+	firmware->size = size;
+	firmware->page = page;
+	firmware->sector = sector;
+	return 0;
+}
+
+static int firmware_set(const char *val, const struct kernel_param *kp)
+{
+	struct dummy_firmware *firmware;
+	struct dummy_profile *profile;
+	const char *at = val;
+	u64 number;
+	int ret;
+
+	if (!take_number(&at, MAX_PROFILE, &number) || !take_char(&at, ':'))
+		return refuse(kp, val, "must begin with a number up to 4095 and a colon");
+	profile = xa_load(&profiles, number);
+	if (!profile)
+		return refuse(kp, val, "no profile of this number comes before it");
+	if (profile->firmware)
+		return refuse(kp, val, "this profile has firmware already");
+	firmware = kzalloc_obj(*firmware);
+	if (!firmware)
+		return -ENOMEM;
+	ret = firmware_read(at, firmware);
+	if (ret) {
+		kfree(firmware);
+		return refuse(kp, val, "must go on with FILE:SIZE:SECTOR:STEP:PAGE:STEP");
+	}
+	profile->firmware = firmware;
+	return 0;
 }
 
 static int device_set(const char *val, const struct kernel_param *kp)
@@ -180,6 +235,31 @@ static int device_set(const char *val, const struct kernel_param *kp)
 	return ret;
 }
 
+static int fault_set(const char *val, const struct kernel_param *kp)
+{
+	static const char * const kinds[] = {
+		[DUMMY_SOUND] = "",
+		[DUMMY_ERROR] = "error",
+		[DUMMY_DEFER] = "defer",
+		[DUMMY_NEVER_RETURNS] = "never-returns",
+	};
+	struct dummy_device *device;
+	const char *at = val;
+	u64 number;
+	int kind;
+
+	if (!take_number(&at, MAX_DEVICE, &number) || !take_char(&at, ':'))
+		return refuse(kp, val, "must begin with a number up to 1048575 and a colon");
+	device = xa_load(&devices, number);
+	if (!device)
+		return refuse(kp, val, "no device of this number comes before it");
+	kind = match_string(kinds, ARRAY_SIZE(kinds), at);
+	if (kind <= DUMMY_SOUND)
+		return refuse(kp, val, "must end with error, defer or never-returns");
+	device->fault = kind;
+	return 0;
+}
+
 /* The module core calls these when the module goes, and when its load fails. */
 
 static void profiles_free(void *arg)
@@ -187,8 +267,10 @@ static void profiles_free(void *arg)
 	struct dummy_profile *profile;
 	unsigned long number;
 
-	xa_for_each(&profiles, number, profile)
+	xa_for_each(&profiles, number, profile) {
+		kfree(profile->firmware);
 		kfree(profile);
+	}
 	xa_destroy(&profiles);
 }
 
@@ -217,13 +299,36 @@ static const struct kernel_param_ops device_ops = {
 module_param_cb(dev, &device_ops, NULL, 0);
 MODULE_PARM_DESC(dev, "I:PATH:N, device I at PATH has profile N; may repeat");
 
+static const struct kernel_param_ops firmware_ops = {
+	.set = firmware_set,
+};
+module_param_cb(firmware, &firmware_ops, NULL, 0);
+MODULE_PARM_DESC(firmware, "N:FILE:SIZE:SECTOR:STEP:PAGE:STEP, what profile N writes into flash memory at probe; may repeat");
+
+static const struct kernel_param_ops fault_ops = {
+	.set = fault_set,
+};
+module_param_cb(fault, &fault_ops, NULL, 0);
+MODULE_PARM_DESC(fault, "I:FAULT, the probe of device I ends in error, defer or never-returns; may repeat");
+
+/**
+ * dummy_numbered - look a device up by its number
+ * @number: in the scenario
+ *
+ * Return: its line, or NULL if there is none.
+ */
+struct dummy_device *dummy_numbered(u32 number)
+{
+	return xa_load(&devices, number);
+}
+
 /**
  * dummy_find - look a PCI device up in the table
  * @pdev: the device
  *
  * Return: its line, or NULL if it is not ours.
  */
-const struct dummy_device *dummy_find(struct pci_dev *pdev)
+struct dummy_device *dummy_find(struct pci_dev *pdev)
 {
 	unsigned int shift = 0;
 	u64 path = 0;

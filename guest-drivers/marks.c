@@ -30,6 +30,7 @@
 #include <linux/sched.h>
 #include <linux/smp.h>
 #include <linux/vmalloc.h>
+#include <linux/wait.h>
 #include <asm/tsc.h>
 
 #include "compat.h"
@@ -41,24 +42,25 @@
 enum kind {
 	KIND_CALLBACK,
 	KIND_MARK,
+	KIND_NAME,
 };
 
 enum state {
 	STATE_EMPTY,	/* slot taken, not filled in yet */
 	STATE_OPEN,	/* callback entered */
-	STATE_DONE,	/* callback left, or a mark */
+	STATE_DONE,	/* callback left, or no callback */
 	STATE_WRITTEN,
 };
 
 /**
- * struct marks_record - one callback or one mark
+ * struct marks_record - one callback, one mark or one name
  * @begin: CLOCK_MONOTONIC when the callback was entered, or of the mark
  * @locked: when the callback held its lock; @begin until then
  * @end: when the callback was left
  * @tsc: time stamp counter of the mark
  * @ret: what the callback returned
  * @id: device number, or enum marks_point
- * @cpu: where the callback was entered
+ * @cpu: where the callback was entered, or the number in the name
  * @pid: the task that entered it
  * @kind: enum kind
  * @op: enum marks_op
@@ -170,6 +172,45 @@ void marks_point(enum marks_point point)
 }
 EXPORT_SYMBOL_GPL(marks_point);
 
+/**
+ * marks_name - a device got its name
+ * @dev: the device's number in the scenario
+ * @number: the number in its name
+ */
+void marks_name(u32 dev, u32 number)
+{
+	struct marks_record *rec = take(KIND_NAME, dev);
+
+	if (!rec)
+		return;
+	rec->cpu = number;
+	/* Pairs with the load in write_records(). */
+	smp_store_release(&rec->state, STATE_DONE);
+}
+EXPORT_SYMBOL_GPL(marks_name);
+
+static atomic_t busy = ATOMIC_INIT(0);
+static DECLARE_WAIT_QUEUE_HEAD(idle);
+
+/**
+ * marks_busy - work that a flush has to wait for has begun, unknown to the driver core
+ */
+void marks_busy(void)
+{
+	atomic_inc(&busy);
+}
+EXPORT_SYMBOL_GPL(marks_busy);
+
+/**
+ * marks_idle - it has ended
+ */
+void marks_idle(void)
+{
+	if (atomic_dec_and_test(&busy))
+		wake_up_all(&idle);
+}
+EXPORT_SYMBOL_GPL(marks_idle);
+
 /* Writing out. All below is serialised by write_lock, or by closed at shutdown. */
 
 static const char * const op_names[] = {
@@ -232,10 +273,16 @@ static void write_mark(enum marks_point point, u64 mono, u64 tsc)
 
 static void write_record(const struct marks_record *rec, bool open)
 {
-	if (rec->kind == KIND_MARK)
+	switch (rec->kind) {
+	case KIND_MARK:
 		write_mark(rec->id, rec->begin, rec->tsc);
-	else
+		break;
+	case KIND_NAME:
+		write_line("name dev=%u number=%u", rec->id, rec->cpu);
+		break;
+	default:
 		write_callback(rec, open);
+	}
 }
 
 /*
@@ -278,8 +325,10 @@ static int flush_set(const char *val, const struct kernel_param *kp)
 		return -EINVAL;
 	/*
 	 * device_shutdown() waits for every probe that is under way: a mouse on a PC may
-	 * take half a second. That belongs to the boot.
+	 * take half a second. That belongs to the boot. So do drivers that are still to be
+	 * registered by a task of their own.
 	 */
+	wait_event(idle, !atomic_read(&busy));
 	wait_for_device_probe();
 	mutex_lock(&write_lock);
 	if (closed)
@@ -295,6 +344,47 @@ static const struct kernel_param_ops flush_ops = {
 };
 module_param_cb(flush, &flush_ops, NULL, 0200);
 MODULE_PARM_DESC(flush, "write anything here to wait for all probes, and have the finished records written out");
+
+/* Writes all that there is, open or not, and that it is all. */
+static void write_rest(void)
+{
+	unsigned int lost = write_records(true);
+	unsigned int count = atomic_read(&taken);
+
+	if (count > records)
+		lost += count - records;
+	if (lost)
+		write_line("lost events=%u", lost);
+}
+
+static void write_end(void)
+{
+	write_line("end lines=%u", lines);
+}
+
+static int stop_set(const char *val, const struct kernel_param *kp)
+{
+	int ret = 0;
+
+	if (!buffer)
+		return -EINVAL;
+	mutex_lock(&write_lock);
+	if (closed) {
+		ret = -ESHUTDOWN;
+	} else {
+		closed = true;
+		write_rest();
+		write_end();
+	}
+	mutex_unlock(&write_lock);
+	return ret;
+}
+
+static const struct kernel_param_ops stop_ops = {
+	.set = stop_set,
+};
+module_param_cb(stop, &stop_ops, NULL, 0200);
+MODULE_PARM_DESC(stop, "write anything here to have all records written out, those of callbacks that have not returned too; nothing is recorded for the host after that");
 
 static int before_devices(struct notifier_block *nb, unsigned long action, void *data)
 {
@@ -335,21 +425,15 @@ static void stop_ticks(void)
 /* Returns false if it has been called before: the task that restarts calls it, in turn. */
 static bool after_devices(void)
 {
-	unsigned int lost, count;
 	static bool written;
 
 	if (written || !closed)
 		return false;
 	written = true;
 	marks_point(MARKS_SHUTDOWN_END);
-	lost = write_records(true);
-	count = atomic_read(&taken);
-	if (count > records)
-		lost += count - records;
-	if (lost)
-		write_line("lost events=%u", lost);
+	write_rest();
 	write_mark(MARKS_DUMP_END, ktime_get_ns(), rdtsc_ordered());
-	write_line("end lines=%u", lines);
+	write_end();
 	return true;
 }
 

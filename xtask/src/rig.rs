@@ -274,6 +274,12 @@ fn memory_fits(trial: &Trial, free: Bytes) -> Result<()> {
 
 impl Machine for Rig {
     fn boot(&self, trial: &Trial) -> Result<RawBoot, Stopped> {
+        if let Ok(Some(lack)) = self.artifacts.lack(trial) {
+            return Ok(RawBoot {
+                end: End::NotAvailable(lack),
+                ..RawBoot::default()
+            });
+        }
         let number = self.boots.fetch_add(1, Ordering::Relaxed);
         let dir = self.scratch.path().join(number.to_string());
         let prepared = fs::create_dir(&dir).with_context(|| format!("creating {}", dir.display()));

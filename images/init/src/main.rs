@@ -6,13 +6,14 @@
 //!   or ours that takes time runs before them.
 //! - In the first boot the plan `/bootrig/plan` is run, command by command, to its last
 //!   one, which ends the boot. In the second there is no plan: `hello`, `end`, and the
-//!   machine ends with [`channel::FINISHED`].
+//!   machine ends with [`channel::FINISHED`], as it does in the first at `stop`.
 //! - Whatever cannot be done is an `error` line. If the plan cannot go on, `end` follows
 //!   and the machine ends with [`channel::FAILED`] at once, so that the host need not
 //!   wait for a deadline. A panic of ours is such a failure.
 //! - `main` never returns. Without the debug-exit device the machine powers off instead.
 //! - Nothing is written to the console, except by `shell` and by failures.
-//! - One thread, no children (save the shell's and that of `meanwhile`), no sleeping where
+//! - One thread, no children (save the shell's, that of `meanwhile` and those of a load or
+//!   flush that may not come back), no sleeping where
 //!   nobody is waited for: in virtual time two boots are the same to the bit.
 //! - PID 1 itself calls reboot(2), except where the plan has `meanwhile` lines. Then a child
 //!   does, in this order: user space is down and nothing is mounted; PID 1 forks, or
@@ -24,6 +25,7 @@
 // Everything but the entry is reachable from the entry only, which tests do not have.
 #![cfg_attr(test, allow(dead_code))]
 
+mod apart;
 mod boot_number;
 mod channel;
 mod clock;
@@ -96,7 +98,14 @@ fn first_boot() -> Result<std::convert::Infallible, Failure> {
     for command in commands {
         match command {
             Command::Load(name) => module::load(&name)?,
-            Command::Flush => module::flush()?,
+            Command::LoadApart { name, and } => apart::load(&name, &and)?,
+            Command::Flush(None) => module::flush()?,
+            Command::Flush(Some(limit)) => apart::flush(limit)?,
+            Command::Stop => {
+                module::stop()?;
+                channel::end();
+                channel::exit(channel::FINISHED)
+            }
             Command::Set { name, value } => sysctl::set(&name, &value)?,
             Command::Meanwhile(event) => events.push(event),
             Command::Reboot => shutdown::reboot(&events)?,

@@ -11,27 +11,37 @@ use crate::{
 
 /// Writing here has the kernel side write its finished records.
 const FLUSH: &str = "/sys/module/marks/parameters/flush";
+/// Writing here has it write all of them, for the last time.
+const STOP: &str = "/sys/module/marks/parameters/stop";
 
 /// Loads `/bootrig/NAME.ko` with the parameters of `/bootrig/NAME.params` and reports it.
 pub fn load(name: &str) -> Result<(), Failure> {
+    let (file, parameters) = open(name)?;
+    let begin = clock::mono();
+    sys::load_module(&file, &parameters).map_err(|()| Failure::last(format!("load:{name}")))?;
+    let end = clock::mono();
+    channel::say(&format!("loaded module={name} begin={begin} end={end}"));
+    Ok(())
+}
+
+/// The file of a module, and its parameters.
+pub fn open(name: &str) -> Result<(fs::File, String), Failure> {
     if !plan::is_name(name) {
         return Err(Failure::new(format!("load:{name}"), sys::EINVAL));
     }
     let file =
         fs::File::open(format!("/bootrig/{name}.ko")).map_err(during(format!("load:{name}.ko")))?;
-    let parameters = parameters(name)?;
-    let begin = clock::mono();
-    sys::load_module(&file, &parameters).map_err(|()| Failure::last(format!("load:{name}")))?;
-    channel::say(&format!(
-        "loaded module={name} begin={begin} end={}",
-        clock::mono()
-    ));
-    Ok(())
+    Ok((file, parameters(name)?))
 }
 
 /// Has the records made so far written out.
 pub fn flush() -> Result<(), Failure> {
     fs::write(FLUSH, "1").map_err(during("flush"))
+}
+
+/// Has all records written out, also of what has not ended.
+pub fn stop() -> Result<(), Failure> {
+    fs::write(STOP, "1").map_err(during("stop"))
 }
 
 fn parameters(name: &str) -> Result<String, Failure> {

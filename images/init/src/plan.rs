@@ -19,8 +19,18 @@ const LATEST: u64 = 3_600_000_000_000;
 pub enum Command {
     /// Load a module.
     Load(String),
-    /// Have the kernel side write its finished records.
-    Flush,
+    /// Load a module in a task of its own, and do something to it.
+    LoadApart {
+        /// The module.
+        name: String,
+        /// What else happens.
+        and: Apart,
+    },
+    /// Have the kernel side write its finished records, once no probe is under way; wait for
+    /// that no longer than so many nanoseconds, if they are given.
+    Flush(Option<u64>),
+    /// Have the kernel side write all its records, and end the machine.
+    Stop,
     /// Change a setting of the kernel.
     Set {
         /// As sysctl(8) writes it, with dots.
@@ -45,9 +55,21 @@ impl Command {
     fn is_last(&self) -> bool {
         matches!(
             self,
-            Self::Reboot | Self::Kexec | Self::Poweroff | Self::Shell
+            Self::Reboot | Self::Kexec | Self::Poweroff | Self::Shell | Self::Stop
         )
     }
+}
+
+/// What happens while a module is loaded by a task of its own: times in nanoseconds from the
+/// beginning of its load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// When the task gets SIGKILL.
+    pub kill: Option<u64>,
+    /// When the module is unloaded.
+    pub unload: Option<u64>,
+    /// When nobody waits for the task any longer.
+    pub limit: Option<u64>,
 }
 
 /// What is wrong with a plan; displays as one word.
@@ -85,8 +107,16 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
         }
         commands.push(match text.split_once(' ').unwrap_or((text, "")) {
             ("load", name) if is_name(name) => Command::Load(name.to_owned()),
-            ("load", _) => return wrong("bad_name"),
-            ("flush", "") => Command::Flush,
+            ("load", apart) => match load_apart(apart) {
+                Some(command) => command,
+                None => return wrong("bad_name"),
+            },
+            ("flush", "") => Command::Flush(None),
+            ("flush", limit) => match time(limit) {
+                Some(limit) => Command::Flush(Some(limit)),
+                None => return wrong("bad_time"),
+            },
+            ("stop", "") => Command::Stop,
             ("set", setting) => match set(setting) {
                 Some(command) => command,
                 None => return wrong("bad_setting"),
@@ -121,6 +151,33 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
     }
 }
 
+/// A span of time in nanoseconds.
+fn time(text: &str) -> Option<u64> {
+    pci::number(text).filter(|ns| *ns <= LATEST)
+}
+
+/// `NAME kill=NS unload=NS limit=NS`: at least one of them, each once.
+fn load_apart(text: &str) -> Option<Command> {
+    let (name, words) = text.split_once(' ')?;
+    let mut and = Apart::default();
+    for word in words.split(' ') {
+        let (what, at) = word.split_once('=')?;
+        let slot = match what {
+            "kill" => &mut and.kill,
+            "unload" => &mut and.unload,
+            "limit" => &mut and.limit,
+            _ => return None,
+        };
+        if slot.replace(time(at)?).is_some() {
+            return None;
+        }
+    }
+    is_name(name).then(|| Command::LoadApart {
+        name: name.to_owned(),
+        and,
+    })
+}
+
 /// `NAME VALUE`.
 fn set(text: &str) -> Option<Command> {
     let (name, value) = text.split_once(' ')?;
@@ -141,7 +198,7 @@ fn event(text: &str) -> Option<Event> {
         _ if action == "kill" => Action::Kill,
         _ => return None,
     };
-    let at = pci::number(at).filter(|at| *at <= LATEST)?;
+    let at = time(at)?;
     Some(Event { at, action })
 }
 
@@ -173,13 +230,54 @@ mod tests {
             Ok(vec![
                 load("marks"),
                 load("dummy_pci"),
-                Command::Flush,
+                Command::Flush(None),
                 Command::Reboot,
             ]),
         );
         check("bootrig-plan 1\nkexec", Ok(vec![Command::Kexec]));
         check("bootrig-plan 1\npoweroff\n", Ok(vec![Command::Poweroff]));
         check("bootrig-plan 1\nshell\n", Ok(vec![Command::Shell]));
+    }
+
+    #[test]
+    fn reads_loads_that_are_disturbed() {
+        let apart = |kill, unload, limit| Command::LoadApart {
+            name: "d".into(),
+            and: Apart {
+                kill,
+                unload,
+                limit,
+            },
+        };
+        check(
+            "bootrig-plan 1\nload d kill=5\nload d unload=0 limit=9\nflush 7\nstop\n",
+            Ok(vec![
+                apart(Some(5), None, None),
+                apart(None, Some(0), Some(9)),
+                Command::Flush(Some(7)),
+                Command::Stop,
+            ]),
+        );
+        for bad in [
+            "d ",
+            "d kill",
+            "d kill=",
+            "d kill=-1",
+            "d kill=1 kill=1",
+            "d  kill=1",
+            "d kill=1 ",
+            "d slay=1",
+            "../d kill=1",
+            "d kill=3600000000001",
+        ] {
+            let text = format!("bootrig-plan 1\nload {bad}\nstop\n");
+            check(&text, Err("plan:2:bad_name"));
+        }
+        check("bootrig-plan 1\nflush soon\nstop\n", Err("plan:2:bad_time"));
+        check(
+            "bootrig-plan 1\nstop\nreboot\n",
+            Err("plan:3:after_the_end"),
+        );
     }
 
     #[test]

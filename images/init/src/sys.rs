@@ -29,7 +29,9 @@ const MNT_DETACH: c_int = 2;
 const WNOHANG: c_int = 1;
 const TIMER_ABSTIME: c_int = 1;
 const TIOCSCTTY: c_ulong = 0x540e;
+const SYS_DELETE_MODULE: c_long = 176;
 const SYS_FINIT_MODULE: c_long = 313;
+const O_NONBLOCK: c_int = 0o4000;
 const SYS_KEXEC_FILE_LOAD: c_long = 320;
 
 #[repr(C)]
@@ -167,6 +169,13 @@ pub fn load_module(file: &File, parameters: &str) -> Result<(), ()> {
     } as c_int)
 }
 
+/// Unloads a module; refused while it is being loaded or is in use.
+pub fn unload_module(name: &str) -> Result<(), ()> {
+    let name = text(name);
+    // SAFETY: the string lives through the call.
+    ok(unsafe { syscall(SYS_DELETE_MODULE, name.as_ptr(), c_long::from(O_NONBLOCK)) } as c_int)
+}
+
 /// Loads a kernel for [`Reboot::Kexec`].
 pub fn kexec_load(kernel: &File, initrd: &File, line: &CStr) -> Result<(), ()> {
     let size = line.to_bytes_with_nul().len() as c_ulong;
@@ -271,6 +280,30 @@ pub fn wait_for(child: i32) -> Option<i32> {
     (status & 0x7f == 0).then_some(status >> 8 & 0xff)
 }
 
+/// How a child is doing, without waiting for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has not ended.
+    Running,
+    /// It has ended with this status, and is no longer there.
+    Ended(i32),
+    /// A signal has ended it, and it is no longer there.
+    Killed,
+}
+
+/// Looks at a child.
+pub fn look(child: i32) -> State {
+    let mut status = 0;
+    // SAFETY: writes `status` only.
+    if unsafe { waitpid(child, &mut status, WNOHANG) } == 0 {
+        State::Running
+    } else if status & 0x7f == 0 {
+        State::Ended(status >> 8 & 0xff)
+    } else {
+        State::Killed
+    }
+}
+
 /// Whether we have children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Children {
@@ -338,6 +371,12 @@ mod tests {
         let pid = child();
         kill(pid, SIGKILL);
         assert_eq!(wait_for(pid), None);
+        let pid = child();
+        assert_eq!(look(pid), State::Running);
+        kill(pid, SIGKILL);
+        while look(pid) == State::Running {
+            sleep_until(monotonic_ns() + 1_000_000);
+        }
         let pid = std::process::Command::new("sh")
             .args(["-c", "exit 7"])
             .spawn()

@@ -10,7 +10,10 @@ use crate::{
     core::{
         fault::{Exit, Fault},
         ideal::{self, Bound, Ideal, Means},
-        scenario::{Action, Device, Order, Profile, Scenario, Step, Target, Variant, group},
+        scenario::{
+            Action, Device, DeviceFault, Order, Probing, Profile, Scenario, Step, Strategy, Target,
+            Variant, group,
+        },
         units::Nanos,
     },
     edge::{scenarios, terminal},
@@ -201,6 +204,16 @@ fn describe(profile: &Profile) -> String {
             });
         }
     }
+    if let Some(f) = &profile.firmware {
+        parts.push(format!(
+            "firmware {} (sectors of {}: {}; pages of {}: {})",
+            f.size,
+            f.sector,
+            step(&f.erase),
+            f.page,
+            step(&f.program)
+        ));
+    }
     parts.extend(profile.lock.as_ref().map(|l| format!("under lock {l}")));
     if parts.is_empty() {
         parts.push("no delay".into());
@@ -214,6 +227,7 @@ fn step(step: &Step) -> String {
         Step::Wait(d) => format!("wait {}", short(d)),
         Step::Busy(d) => format!("busy {}", short(d)),
         Step::Compute(d) => format!("compute {}", short(d)),
+        Step::Thread => "start a thread".into(),
         Step::Poll { total, every } => format!("poll {} every {}", short(total), short(every)),
     }
 }
@@ -280,11 +294,43 @@ fn variants(out: &mut String, s: &Scenario) {
         if !v.cmdline.is_empty() {
             let _ = write!(out, "; {}", v.cmdline.join(" "));
         }
+        out.push_str(&probing(s, &v.probing));
         for (from, to) in &v.swap {
             let _ = write!(out, "; {to} in place of {from}");
         }
         out.push('\n');
     }
+}
+
+/// What a variant says of probing, if anything: `; probed by kthread; at 1000 Hz`.
+fn probing(s: &Scenario, p: &Probing) -> String {
+    let mut said = Vec::new();
+    if p.strategy != Strategy::default() {
+        said.push(format!("probed by {}", p.strategy.name()));
+    }
+    said.extend(p.hz.map(|hz| format!("at {hz} Hz")));
+    if p.firmware_fallback {
+        said.push("user space is asked for firmware".into());
+    }
+    said.extend(p.faults.iter().map(|(device, fault)| {
+        let fault = match fault {
+            DeviceFault::NoFirmware => "without its firmware",
+            DeviceFault::ShortFirmware => "with half its firmware",
+            DeviceFault::Error => "fails",
+            DeviceFault::Defer => "defers",
+            DeviceFault::NeverReturns => "never returns",
+        };
+        format!("{} {fault}", s.devices[*device].name)
+    }));
+    said.extend(
+        p.kill_loader
+            .map(|at| format!("its loader is killed after {}", short(at))),
+    );
+    said.extend(
+        p.unload
+            .map(|at| format!("its driver is unloaded after {}", short(at))),
+    );
+    said.iter().map(|what| format!("; {what}")).collect()
 }
 
 fn reference(out: &mut String, s: &Scenario) {

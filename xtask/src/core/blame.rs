@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    event::{BootLog, CallbackEvent, Mark, Span},
+    event::{BootLog, Callback, CallbackEvent, Mark, Span},
     ideal::{self, Ideal},
     scenario::{Order, Scenario, Variant},
     units::Nanos,
@@ -93,7 +93,9 @@ pub fn shutdown(
         let took = at.end - at.locked;
         let needed = match variant.order {
             Order::Serial => took,
-            Order::Parallel => ideal::needed(scenario, variant, at.device, took),
+            Order::Parallel => {
+                ideal::needed(scenario, variant, Callback::Shutdown, at.device, took)
+            }
         };
         shares.add(Wait::Cpu, took - needed, name(&at));
         way = way + needed;

@@ -13,6 +13,7 @@ use super::{
     machine::{End, RawBoot},
     oracle,
     plan::Trial,
+    probing,
     scenario::Metric,
     units::Nanos,
 };
@@ -31,13 +32,15 @@ pub enum Outcome {
     LostResult(String),
     /// The machine failed; nothing is known about the guest.
     Infrastructure(String),
+    /// The kernel has no such thing, so that nothing was booted: what it would take.
+    NotAvailable(String),
 }
 
 impl Outcome {
     /// The exit code that a run with this outcome comes to.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Completed => Exit::Done,
+            Self::Completed | Self::NotAvailable(_) => Exit::Done,
             Self::Panic(_) | Self::Hang(_) | Self::LostResult(_) => Exit::Guest,
             Self::Infrastructure(_) => Exit::Infrastructure,
         }
@@ -52,6 +55,7 @@ impl fmt::Display for Outcome {
             Self::Hang(why) => write!(f, "hang: {why}"),
             Self::LostResult(why) => write!(f, "lost result: {why}"),
             Self::Infrastructure(why) => write!(f, "infrastructure: {why}"),
+            Self::NotAvailable(why) => write!(f, "not available: {why}"),
         }
     }
 }
@@ -80,12 +84,24 @@ pub struct RebootSplit {
 pub struct Times {
     /// Kernel start to PID 1.
     pub boot: Nanos,
-    /// The driver's attach, if it was loaded.
+    /// Loading the driver, if it was loaded, as its loader saw it.
+    #[serde(default)]
+    pub load: Option<Nanos>,
+    /// The driver's attach, if there was one.
     pub probe: Option<Nanos>,
-    /// Its ideal; `None` where a probe never returned.
+    /// Its ideal; `None` where a probe never returned, or is not waited for.
     pub probe_ideal: Option<Ideal>,
-    /// device_shutdown().
-    pub device_shutdown: Nanos,
+    /// From the driver's attach to its last device that was bound.
+    #[serde(default)]
+    pub bound: Option<Nanos>,
+    /// Its ideal; `None` where a probe never returned.
+    #[serde(default)]
+    pub bound_ideal: Option<Ideal>,
+    /// From the kernel's start to the last device that was bound.
+    #[serde(default)]
+    pub ready: Option<Nanos>,
+    /// device_shutdown(); `None`: the machine ended before it.
+    pub device_shutdown: Option<Nanos>,
     /// Its ideal; `None` where a device's shutdown never returned.
     pub shutdown_ideal: Option<Ideal>,
     /// What fills it beyond its devices' delays, largest first.
@@ -119,8 +135,11 @@ impl TrialResult {
         let times = self.times.as_ref()?;
         Some(match metric {
             Metric::Boot => (times.boot, None),
+            Metric::Load => (times.load?, None),
             Metric::Probe => (times.probe?, times.probe_ideal.as_ref()),
-            Metric::DeviceShutdown => (times.device_shutdown, times.shutdown_ideal.as_ref()),
+            Metric::Bound => (times.bound?, times.bound_ideal.as_ref()),
+            Metric::Ready => (times.ready?, None),
+            Metric::DeviceShutdown => (times.device_shutdown?, times.shutdown_ideal.as_ref()),
             Metric::Reboot => (times.reboot?.total, None),
         })
     }
@@ -161,6 +180,7 @@ fn bad_end(raw: &RawBoot) -> Option<Outcome> {
     // A panic explains whatever came after it, however the machine then ended.
     let panic = console::panic_line(&raw.console);
     Some(match (&raw.end, panic) {
+        (End::NotAvailable(why), _) => Outcome::NotAvailable(why.clone()),
         (End::Machine(why), _) => Outcome::Infrastructure(why.clone()),
         (_, Some(line)) => Outcome::Panic(line),
         (End::Finished, None) => return None,
@@ -187,6 +207,66 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
     let (Some(first), true) = (boots.first(), boots.len() == wanted) else {
         return Err(format!("{} boots were reported, not {wanted}", boots.len()));
     };
+    let known = trial.scenario.devices.len();
+    let named = first.callbacks.iter().map(|e| e.device);
+    let mut named = named.chain(first.names.iter().map(|n| n.0));
+    if let Some(device) = named.find(|d| *d >= known) {
+        return Err(format!(
+            "an event names device {device}, the scenario has {known}"
+        ));
+    }
+    let means = Means {
+        clock: trial.clock,
+        cpus: first.cpus,
+    };
+    let times = probe_times(trial, means, first)?;
+    if trial.ends_when_probed() {
+        return match first.leave {
+            None => Ok(times),
+            Some(_) => Err("the guest left, and should have stopped before".into()),
+        };
+    }
+    down_times(trial, means, boots, times)
+}
+
+/// The times up to where the devices are probed; there are none of the way down yet.
+fn probe_times(trial: &Trial, means: Means, log: &BootLog) -> Result<Times, String> {
+    let (scenario, variant) = (&trial.scenario, trial.variant());
+    let begin = log.marks.get(&Mark::AttachBegin).map(|m| m.mono);
+    let probe = match (begin, log.marks.get(&Mark::AttachEnd)) {
+        (Some(from), Some(to)) => Some(to.mono - from),
+        (None, _) => None,
+        (Some(_), None) if variant.probing.hangs() => None,
+        (Some(_), None) => return Err("the driver's attach began and never ended".into()),
+    };
+    let last_bound = probing::last_bound(log);
+    let bound = begin.and_then(|begin| Some(last_bound? - begin));
+    let ideal = ideal::probe(scenario, variant, means, log);
+    let waits = !variant.probing.strategy.is_async();
+    Ok(Times {
+        boot: log.hello.mono,
+        load: probing::load(log),
+        probe,
+        probe_ideal: ideal.clone().filter(|_| probe.is_some() && waits),
+        bound,
+        bound_ideal: ideal.filter(|_| bound.is_some()),
+        ready: last_bound,
+        device_shutdown: None,
+        shutdown_ideal: None,
+        shutdown_blame: vec![],
+        tasks: 0,
+        reboot: None,
+    })
+}
+
+/// Completes `times` with those of the way down.
+fn down_times(
+    trial: &Trial,
+    means: Means,
+    boots: &[BootLog],
+    times: Times,
+) -> Result<Times, String> {
+    let first = &boots[0];
     let mark = |mark: Mark| {
         first
             .marks
@@ -218,31 +298,9 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
             return Err(format!("the guest's clocks ran backwards before {what}"));
         }
     }
-    let probe = match (
-        first.marks.get(&Mark::AttachBegin),
-        first.marks.get(&Mark::AttachEnd),
-    ) {
-        (Some(from), Some(to)) => Some(to.mono - from.mono),
-        (None, _) => None,
-        (Some(_), None) => return Err("the driver's attach began and never ended".into()),
-    };
-    let known = trial.scenario.devices.len();
-    if let Some(event) = first.callbacks.iter().find(|e| e.device >= known) {
-        return Err(format!(
-            "an event names device {}, the scenario has {known}",
-            event.device
-        ));
-    }
-    let means = Means {
-        clock: trial.clock,
-        cpus: first.cpus,
-    };
     let shutdown_ideal = ideal::shutdown(&trial.scenario, trial.variant(), means, first);
     Ok(Times {
-        boot: first.hello.mono,
-        probe,
-        probe_ideal: probe.and_then(|_| ideal::probe(&trial.scenario, first)),
-        device_shutdown: end.mono - begin.mono,
+        device_shutdown: Some(end.mono - begin.mono),
         shutdown_blame: shutdown_ideal.as_ref().map_or(vec![], |ideal| {
             blame::shutdown(&trial.scenario, trial.variant(), ideal, first)
         }),
@@ -256,6 +314,7 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
             )?),
             None => None,
         },
+        ..times
     })
 }
 

@@ -82,6 +82,42 @@ pub struct Loaded {
     pub end: Nanos,
 }
 
+/// What became of a load that did not simply end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disturbed {
+    /// Its task was killed at this time, and was gone at `end`.
+    Killed {
+        /// Before finit_module.
+        begin: Nanos,
+        /// The signal.
+        at: Nanos,
+        /// When the task had ended.
+        end: Nanos,
+    },
+    /// Its task did not end, and PID 1 went on without it.
+    Left {
+        /// Before finit_module.
+        begin: Nanos,
+        /// When PID 1 went on.
+        at: Nanos,
+    },
+    /// Its module was unloaded, or, with an error, could not be.
+    Unloaded {
+        /// Before delete_module.
+        begin: Nanos,
+        /// After it.
+        end: Nanos,
+        /// 0, or the error.
+        errno: i32,
+    },
+    /// Probes were still under way when PID 1 had waited so long for them.
+    Unsettled {
+        /// How long.
+        after: Nanos,
+    },
+}
+
 /// Everything that one boot of the guest reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootLog {
@@ -93,6 +129,12 @@ pub struct BootLog {
     pub hello: Stamp,
     /// Modules in loading order.
     pub loaded: Vec<Loaded>,
+    /// What was done to loads, or became of them, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbed: Vec<Disturbed>,
+    /// The numbers in the names that devices got, in order: `(device, number)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<(usize, u32)>,
     /// Start of user space's shutdown.
     pub leave: Option<Stamp>,
     /// Just before reboot(2).
@@ -355,6 +397,8 @@ impl Decoder {
             cpus: fields.number("cpus")?,
             hello: fields.stamp()?,
             loaded: vec![],
+            disturbed: vec![],
+            names: vec![],
             leave: None,
             enter: None,
             config: None,
@@ -380,6 +424,10 @@ impl Decoder {
                 begin: fields.nanos("begin")?,
                 end: fields.nanos("end")?,
             }),
+            "killed" | "left" | "unloaded" | "unsettled" => {
+                let disturbed = disturbed(fields)?;
+                boot.disturbed.push(disturbed);
+            }
             "leave" => {
                 fields.text("how")?;
                 once(&mut boot.leave, fields.stamp()?, "leave")?;
@@ -402,6 +450,9 @@ impl Decoder {
                 "config",
             )?,
             "cb" => boot.callbacks.push(callback(fields)?),
+            "name" => boot
+                .names
+                .push((fields.number("dev")?, fields.number("number")?)),
             "mark" => {
                 let mark = mark(fields.text("name")?)?;
                 if boot.marks.insert(mark, fields.stamp()?).is_some() {
@@ -425,6 +476,31 @@ fn once<T>(slot: &mut Option<T>, value: T, what: &str) -> Result<(), String> {
         None => Ok(()),
         Some(_) => Err(format!("repeats `{what}`")),
     }
+}
+
+fn disturbed(fields: &mut Fields) -> Result<Disturbed, String> {
+    if fields.verb == "unsettled" {
+        let after = fields.nanos("after")?;
+        return Ok(Disturbed::Unsettled { after });
+    }
+    fields.text("module")?;
+    let begin = fields.nanos("begin")?;
+    Ok(match fields.verb {
+        "killed" => Disturbed::Killed {
+            begin,
+            at: fields.nanos("at")?,
+            end: fields.nanos("end")?,
+        },
+        "left" => Disturbed::Left {
+            begin,
+            at: fields.nanos("at")?,
+        },
+        _ => Disturbed::Unloaded {
+            begin,
+            end: fields.nanos("end")?,
+            errno: fields.number("errno")?,
+        },
+    })
 }
 
 fn mark(name: &str) -> Result<Mark, String> {

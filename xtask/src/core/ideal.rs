@@ -63,9 +63,34 @@ pub fn shutdown(
     })
 }
 
-/// The ideal of a synchronous probe of all devices: the sum.
-pub fn probe(scenario: &Scenario, log: &BootLog) -> Option<Ideal> {
-    Some(sum(&granted(scenario, log, Callback::Probe)?))
+/// The ideal of probing all devices for one boot; `None` where a probe never returned.
+/// Devices side by side wait neither for their parents nor for one another.
+pub fn probe(scenario: &Scenario, variant: &Variant, means: Means, log: &BootLog) -> Option<Ideal> {
+    let granted = granted(scenario, log, Callback::Probe)?;
+    if !variant.probing.strategy.is_parallel() {
+        return Some(sum(&granted));
+    }
+    let needed: Vec<_> = granted
+        .iter()
+        .enumerate()
+        .map(|(device, time)| needed(scenario, variant, Callback::Probe, device, *time))
+        .collect();
+    let longest = (0..needed.len()).rev().max_by_key(|d| needed[*d]);
+    let (time, names) = longest.map_or((Nanos(0), vec![]), |device| {
+        (needed[device], vec![scenario.devices[device].name.clone()])
+    });
+    let path = Ideal {
+        time,
+        bound: Bound::Path(names),
+    };
+    Some(no_less(
+        scenario,
+        variant,
+        Callback::Probe,
+        means,
+        &needed,
+        path,
+    ))
 }
 
 fn sum(granted: &[Nanos]) -> Ideal {
@@ -84,14 +109,20 @@ fn granted(scenario: &Scenario, log: &BootLog, callback: Callback) -> Option<Vec
     Some(granted)
 }
 
-/// What of `granted` a device's shutdown needs, had it all CPUs for itself.
-pub fn needed(scenario: &Scenario, variant: &Variant, device: usize, granted: Nanos) -> Nanos {
+/// What of `granted` a device's callback needs, had it all CPUs for itself.
+pub fn needed(
+    scenario: &Scenario,
+    variant: &Variant,
+    callback: Callback,
+    device: usize,
+    granted: Nanos,
+) -> Nanos {
     let Some(profile) = scenario.profile(variant, device) else {
         return granted;
     };
     let on_cpu = |s: &Step| matches!(s, Step::Busy(_) | Step::Compute(_));
-    if profile.shutdown.iter().any(on_cpu) {
-        granted.min(profile.shutdown.iter().map(|s| s.nominal()).sum())
+    if profile.steps(callback).iter().any(on_cpu) {
+        granted.min(profile.nominal(callback))
     } else {
         granted
     }
@@ -102,17 +133,29 @@ pub fn parallel(scenario: &Scenario, variant: &Variant, means: Means, granted: &
     let needed: Vec<_> = granted
         .iter()
         .enumerate()
-        .map(|(device, time)| needed(scenario, variant, device, *time))
+        .map(|(device, time)| needed(scenario, variant, Callback::Shutdown, device, *time))
         .collect();
-    let (path_time, path) = longest_path(scenario, &needed);
+    let (time, path) = longest_path(scenario, &needed);
     let names = path
         .iter()
         .map(|d| scenario.devices[*d].name.clone())
         .collect();
-    let mut ideal = Ideal {
-        time: path_time,
+    let path = Ideal {
+        time,
         bound: Bound::Path(names),
     };
+    no_less(scenario, variant, Callback::Shutdown, means, &needed, path)
+}
+
+/// `ideal`, but no less than what shared locks and the CPUs take.
+fn no_less(
+    scenario: &Scenario,
+    variant: &Variant,
+    callback: Callback,
+    means: Means,
+    needed: &[Nanos],
+    mut ideal: Ideal,
+) -> Ideal {
     let mut at_least = |time: Nanos, bound: Bound| {
         if time > ideal.time {
             ideal = Ideal { time, bound };
@@ -129,11 +172,12 @@ pub fn parallel(scenario: &Scenario, variant: &Variant, means: Means, granted: &
             *sum = *sum + *time;
         }
         // A device that was taken away before its turn needed nothing.
-        for step in profile.shutdown.iter().filter(|_| *time > Nanos(0)) {
+        let steps = profile.steps(callback).iter();
+        for step in steps.filter(|_| *time > Nanos(0)) {
             match step {
                 Step::Busy(d) => busy = busy + *d,
                 Step::Compute(d) => compute = compute + *d,
-                Step::Sleep(_) | Step::Wait(_) | Step::Poll { .. } => {}
+                Step::Sleep(_) | Step::Wait(_) | Step::Poll { .. } | Step::Thread => {}
             }
         }
     }

@@ -27,6 +27,9 @@ pub enum End {
     Splat(String),
     /// A deadline passed; which phase, and its limit.
     Deadline(String),
+    /// The kernel lacks what the trial is about, so that nothing was booted: what it would
+    /// take.
+    NotAvailable(String),
     /// The machine itself failed (killed, would not start, disk full): nothing is known
     /// about the guest.
     Machine(String),

@@ -16,6 +16,7 @@ pub mod machine;
 pub mod measure;
 pub mod oracle;
 pub mod plan;
+pub mod probing;
 pub mod program;
 pub mod qemu_version;
 pub mod report;

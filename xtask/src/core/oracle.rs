@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     event::{BootLog, Callback, CallbackEvent, Mark, Span},
+    probing,
     scenario::{Order, Scenario, Variant},
-    units::Nanos,
 };
 
 /// What the oracle found for one boot.
@@ -167,6 +167,14 @@ impl Judge<'_> {
                 });
                 continue;
             }
+            if let Some(good) = probing::as_disturbed(self.scenario, self.variant, log, device) {
+                let name = self.name(device);
+                self.check(Rule::Bound, good, || {
+                    let became = probing::outcome(self.scenario, log, device);
+                    format!("{name} became: {became}, which is not what was done to it")
+                });
+                continue;
+            }
             let name = self.name(device);
             // One that was taken away may have come back.
             let again = self.scenario.is_removed(device) && !probes.is_empty();
@@ -189,7 +197,10 @@ impl Judge<'_> {
         for (device, calls) in shutdowns.iter().enumerate() {
             let bound = probes[device].iter().any(|p| p.ret == 0);
             let name = self.name(device);
-            let expected = usize::from(bound);
+            // One whose driver is gone, or a machine that ends before it goes down.
+            let unloaded = self.variant.probing.unload.is_some() && !removes[device].is_empty();
+            let down = log.marks.contains_key(&Mark::ShutdownBegin);
+            let expected = usize::from(bound && down && !unloaded);
             // One that is taken away meanwhile may go before its turn.
             let gone = self.scenario.is_removed(device) && !removes[device].is_empty();
             let good = calls.len() == expected || (gone && calls.is_empty());
@@ -332,12 +343,11 @@ impl Judge<'_> {
             let Some(profile) = self.scenario.profile(self.variant, event.device) else {
                 continue;
             };
-            let steps = match event.callback {
-                Callback::Probe => &profile.probe,
-                Callback::Shutdown => &profile.shutdown,
-                Callback::Remove => &profile.remove,
-            };
-            let asked: Nanos = steps.iter().map(|s| s.nominal()).sum();
+            // A probe that failed has not done all of it.
+            if event.ret != 0 {
+                continue;
+            }
+            let asked = profile.nominal(event.callback);
             let granted = end - event.locked;
             let name = self.name(event.device);
             self.check(Rule::DelayRespected, granted >= asked, || {

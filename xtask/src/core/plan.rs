@@ -6,12 +6,12 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    scenario::{Clock, Scenario, Variant},
+    scenario::{Clock, Scenario, Strategy, Variant},
     units::Nanos,
 };
 
 /// A kernel that the edges must provide; equal specs are one artifact.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KernelSpec {
     /// Key in images/kernels/sources.yaml.
     pub source: String,
@@ -21,16 +21,33 @@ pub struct KernelSpec {
     /// judged, never measured.
     #[serde(default)]
     pub debug: bool,
+    /// Its tick rate (images/kernels/fragments/hz-*.config); `None`: the source's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hz: Option<u32>,
+    /// Asking user space for firmware (images/kernels/fragments/firmware-fallback.config).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub firmware_fallback: bool,
+    /// With the guest's modules as parts of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub built_in: bool,
 }
 
 impl fmt::Display for KernelSpec {
-    /// `6.1`, `6.1+parallel-shutdown`, `6.1+parallel-shutdown+debug`.
+    /// `6.1`, `6.1+parallel-shutdown`, `6.1+parallel-shutdown+debug`, `6.1+hz-1000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)?;
         self.series
             .iter()
             .try_for_each(|series| write!(f, "+{series}"))?;
-        f.write_str(if self.debug { "+debug" } else { "" })
+        self.hz.iter().try_for_each(|hz| write!(f, "+hz-{hz}"))?;
+        for (said, what) in [
+            (self.firmware_fallback, "+firmware-fallback"),
+            (self.built_in, "+built-in"),
+            (self.debug, "+debug"),
+        ] {
+            f.write_str(if said { what } else { "" })?;
+        }
+        Ok(())
     }
 }
 
@@ -62,6 +79,10 @@ impl Trial {
     /// has a `+`.
     pub fn file_stem(&self) -> String {
         file_stem(&self.id)
+    }
+    /// Whether the machine ends where its devices are probed.
+    pub fn ends_when_probed(&self) -> bool {
+        self.scenario.ends_when_probed(self.variant())
     }
     /// Whether the machine goes on to a second PID 1.
     pub fn boots_again(&self) -> bool {
@@ -112,10 +133,14 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                     "{}/{}/{repeat}",
                     scenario.name, scenario.variants[variant].name
                 );
+                let probing = &scenario.variants[variant].probing;
                 let kernel = KernelSpec {
                     source: scenario.kernel.clone(),
                     series: scenario.variants[variant].series.clone(),
                     debug: overrides.debug,
+                    hz: probing.hz,
+                    firmware_fallback: probing.firmware_fallback,
+                    built_in: probing.strategy == Strategy::BuiltIn,
                 };
                 trials.push(Trial {
                     id,

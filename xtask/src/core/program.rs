@@ -4,11 +4,17 @@
 use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
+    event::Callback,
     layout::Layout,
     plan::Trial,
-    scenario::{Action, Backend, MachineSpec, Profile, Restart, Step},
+    scenario::{
+        Action, Backend, DeviceFault, Firmware, MachineSpec, Probing, Profile, Restart, Step,
+        Strategy,
+    },
+    units::Nanos,
 };
 
+mod firmware;
 mod vpci;
 
 /// The kernel side's own records besides callbacks: marks, configuration.
@@ -31,27 +37,70 @@ pub enum Finish {
 
 /// The modules to load, in this order. The devices must be there before their driver, so
 /// that what `probe` measures is the driver's attach.
-pub fn modules(machine: &MachineSpec) -> &'static [&'static str] {
-    match machine.backend {
-        Backend::Qemu => &["marks", "dummy_pci"],
-        Backend::Guest => &["marks", "vpci", "dummy_pci"],
+pub fn modules(machine: &MachineSpec, probing: &Probing) -> &'static [&'static str] {
+    match (probing.strategy, machine.backend) {
+        (Strategy::BuiltIn, _) => &[],
+        (_, Backend::Qemu) => &["marks", DRIVER],
+        (_, Backend::Guest) => &["marks", "vpci", DRIVER],
     }
+}
+
+/// The module with the devices' driver.
+const DRIVER: &str = "dummy_pci";
+
+/// How long a probe that never returns is waited for, beside what all others take: less than
+/// after what time the kernel's own watchdog says that it is stuck.
+const PATIENCE: Nanos = Nanos(60_000_000_000);
+
+/// How long the probes of `trial` may take if none of them waits for ever: all, one after the
+/// other, each sleep and pause granted twice over.
+pub fn probe_limit(trial: &Trial) -> Nanos {
+    let all = (0..trial.scenario.devices.len())
+        .filter_map(|device| trial.scenario.profile(trial.variant(), device))
+        .map(|profile| profile.nominal(Callback::Probe));
+    let asked: Nanos = all.sum();
+    PATIENCE + asked + asked
+}
+
+/// The command that loads the driver.
+fn load_driver(trial: &Trial) -> String {
+    let probing = &trial.variant().probing;
+    let limit = probing.hangs().then(|| probe_limit(trial));
+    let mut command = format!("load {DRIVER}");
+    for (word, at) in [
+        ("kill", probing.kill_loader),
+        ("unload", probing.unload),
+        ("limit", limit),
+    ] {
+        if let Some(at) = at {
+            let _ = write!(command, " {word}={}", at.0);
+        }
+    }
+    command
 }
 
 /// The files for `trial`, by path, beside its [`modules`]; [`KEXEC_KERNEL`], which is no
 /// text, is not among them. `layout` is of the trial's devices.
 pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String, Vec<u8>> {
+    let probing = &trial.variant().probing;
     let end = match (finish, trial.variant().restart) {
         (Finish::Shell, _) => "shell",
+        (Finish::Restart, _) if trial.ends_when_probed() => "stop",
         (Finish::Restart, Restart::Reset) => "reboot",
         (Finish::Restart, Restart::Kexec) => "kexec",
     };
     let scenario = &trial.scenario;
     let mut plan = String::from("bootrig-plan 1\n");
-    for module in modules(&scenario.machine) {
-        let _ = writeln!(plan, "load {module}");
+    for module in modules(&scenario.machine, probing) {
+        let _ = match *module {
+            DRIVER => writeln!(plan, "{}", load_driver(trial)),
+            other => writeln!(plan, "load {other}"),
+        };
     }
-    plan.push_str("flush\n");
+    let _ = match probing.hangs() {
+        true => writeln!(plan, "flush {}", probe_limit(trial).0),
+        false => writeln!(plan, "flush"),
+    };
     // A console is for looking around in: nothing happens behind the user's back.
     if finish == Finish::Restart {
         for meanwhile in &scenario.meanwhile {
@@ -69,8 +118,7 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         }
     }
     let _ = writeln!(plan, "{end}");
-    // Probe, shutdown and remove of each device.
-    let records = 3 * trial.scenario.devices.len() + OTHER_RECORDS;
+    let records = records(trial);
     let mut files = BTreeMap::from([
         ("bootrig/plan".to_owned(), plan.into_bytes()),
         (
@@ -82,6 +130,7 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
             device_table(trial, &layout.paths).into_bytes(),
         ),
     ]);
+    files.extend(firmware::files(trial));
     if layout.backend == Backend::Guest {
         let domain = vpci::domain(trial, layout).into_bytes();
         files.insert("bootrig/vpci.params".to_owned(), domain);
@@ -89,26 +138,50 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
     files
 }
 
-/// The parameters of `dummy_pci`: profiles, then the devices that use them.
+/// Room for the records of `trial`: probe, shutdown, remove and name of each device. A probe
+/// that is deferred is tried again whenever another device was bound.
+pub fn records(trial: &Trial) -> usize {
+    let devices = trial.scenario.devices.len();
+    let faults = trial.variant().probing.faults.values();
+    let deferred = faults.filter(|f| **f == DeviceFault::Defer).count();
+    let named = trial.scenario.devices.iter();
+    let named = named.filter(|d| d.names.is_some()).count();
+    3 * devices + named + deferred * (devices + 1) + OTHER_RECORDS
+}
+
+/// The parameters of `dummy_pci`: how it probes, profiles, the devices that use them.
 fn device_table(trial: &Trial, paths: &[String]) -> String {
     let (scenario, variant) = (&trial.scenario, trial.variant());
-    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    // Devices of one profile whose firmware differs are two kinds of devices.
+    let mut numbers: BTreeMap<(&str, Option<DeviceFault>), usize> = BTreeMap::new();
     let mut locks: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut profiles, mut devices) = (String::new(), String::new());
     for (index, path) in paths.iter().enumerate() {
         let Some(profile) = scenario.profile(variant, index) else {
             continue;
         };
+        let fault = variant.probing.faults.get(&index).copied();
+        let of_firmware = fault.filter(|f| firmware::is_about(*f));
         let next = numbers.len();
-        let number = *numbers.entry(&profile.name).or_insert_with(|| {
-            let _ = writeln!(
-                profiles,
-                "profile={next}:{}",
-                profile_value(profile, &mut locks)
-            );
-            next
-        });
+        let number = *numbers
+            .entry((&profile.name, of_firmware))
+            .or_insert_with(|| {
+                let value = profile_value(profile, &mut locks);
+                let _ = writeln!(profiles, "profile={next}:{value}");
+                if let Some(firmware) = &profile.firmware {
+                    let file = firmware::file(&profile.name, of_firmware);
+                    let value = firmware_value(firmware, &file);
+                    let _ = writeln!(profiles, "firmware={next}:{value}");
+                }
+                next
+            });
         let _ = writeln!(devices, "dev={index}:{path}:{number}");
+        if let Some(fault) = fault.and_then(fault_word) {
+            let _ = writeln!(devices, "fault={index}:{fault}");
+        }
+        if let Some(prefix) = &scenario.devices[index].names {
+            let _ = writeln!(devices, "name={index}:{prefix}");
+        }
     }
     for link in &scenario.links {
         let kind = if link.orders { 'o' } else { 's' };
@@ -117,7 +190,42 @@ fn device_table(trial: &Trial, paths: &[String]) -> String {
     for device in &scenario.first {
         let _ = writeln!(devices, "first={device}");
     }
-    profiles + &devices
+    strategy_words(variant.probing.strategy).to_owned() + &profiles + &devices
+}
+
+/// What the driver is told of who probes; the rest is the kernel's command line.
+fn strategy_words(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::Kthread => "probe=kthread\n",
+        Strategy::Workqueue => "probe=workqueue\n",
+        Strategy::AsyncPrefer => "probe=async-prefer\n",
+        Strategy::PerDeviceKthread => "probe=per-device-kthread\n",
+        // The kernel's own parameter of every module.
+        Strategy::AsyncParam => "async_probe=1\n",
+        Strategy::Sync | Strategy::AsyncCmdline | Strategy::AsyncCmdlineAll | Strategy::BuiltIn => {
+            ""
+        }
+    }
+}
+
+fn fault_word(fault: DeviceFault) -> Option<&'static str> {
+    match fault {
+        DeviceFault::Error => Some("error"),
+        DeviceFault::Defer => Some("defer"),
+        DeviceFault::NeverReturns => Some("never-returns"),
+        DeviceFault::NoFirmware | DeviceFault::ShortFirmware => None,
+    }
+}
+
+fn firmware_value(firmware: &Firmware, file: &str) -> String {
+    format!(
+        "{file}:{}:{}:{}:{}:{}",
+        firmware.size.0,
+        firmware.sector.0,
+        step(&firmware.erase),
+        firmware.page.0,
+        step(&firmware.program)
+    )
 }
 
 fn profile_value<'a>(profile: &'a Profile, locks: &mut BTreeMap<&'a str, usize>) -> String {
@@ -138,14 +246,18 @@ fn steps(steps: &[Step]) -> String {
     if steps.is_empty() {
         return "-".into();
     }
-    let words = steps.iter().map(|step| match step {
+    steps.iter().map(step).collect::<Vec<_>>().join("+")
+}
+
+fn step(step: &Step) -> String {
+    match step {
         Step::Sleep(d) => format!("s{}", d.0),
         Step::Wait(d) => format!("w{}", d.0),
         Step::Poll { total, every } => format!("p{}/{}", total.0, every.0),
         Step::Busy(d) => format!("b{}", d.0),
         Step::Compute(d) => format!("c{}", d.0),
-    });
-    words.collect::<Vec<_>>().join("+")
+        Step::Thread => "t".into(),
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use super::{
     units::Nanos,
 };
 
+mod probing;
+
 /// The report of a whole run. `scenarios` are those that the summary was made from.
 pub fn text(summary: &Summary, scenarios: &[&Scenario]) -> String {
     let mut out = String::new();
@@ -51,7 +53,8 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         cpus,
         counted(scenario.devices.len(), "device"),
     );
-    for metric in &scenario.metrics {
+    let own_table = |m: &&Metric| !probing::covers(scenario, **m);
+    for metric in scenario.metrics.iter().filter(own_table) {
         if part
             .variants
             .iter()
@@ -72,7 +75,9 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
             device_table(scenario, part)
         );
     }
+    probing::tables(out, scenario, part);
     blame(out, part);
+    probing::findings(out, part);
     failures(out, part);
     if !part.expectations.is_empty() {
         let _ = writeln!(out, "### expectations\n\n{}\n", expectation_table(part));

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::{
     blame::Share,
     boot::{Outcome, TrialResult},
+    event::{BootLog, Callback},
     fault::Exit,
     growth::{self, Growth},
     ideal::Bound,
     plan::Trial,
-    samples,
+    probing, samples,
     scenario::{Clock, Expectation, Metric, Point, Scenario, Target, Tolerance, Variant},
     stats,
     units::Nanos,
@@ -24,6 +25,9 @@ pub const SCHEMA: u32 = 1;
 
 /// How many tasks ran shutdown callbacks.
 pub const TASKS: &str = "tasks";
+
+/// How many tasks ran probe callbacks.
+pub const PROBE_TASKS: &str = "probe_tasks";
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,8 +64,11 @@ pub struct ScenarioSummary {
     pub cpus: Option<u32>,
     /// Whether its kernels checked themselves (`--debug`).
     pub debug: bool,
-    /// In the file's order; none where `debug`.
+    /// In the file's order; none where `debug`, nor of variants that are not available.
     pub expectations: Vec<Judged>,
+    /// What differs between variants and is neither a time nor wrong: names of devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<String>,
 }
 
 /// One variant's part.
@@ -80,6 +87,13 @@ pub struct VariantSummary {
     /// completed repeat.
     #[serde(default)]
     pub blame: Vec<Share>,
+    /// What became of the loader and of each device, where that was disturbed, in the first
+    /// completed repeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub became: Vec<DeviceBecame>,
+    /// The devices by the names that they got, in the first completed repeat.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
     /// The oracle over all repeats.
     pub oracle: OracleSummary,
 }
@@ -88,6 +102,10 @@ impl VariantSummary {
     /// Whether every boot was made and completed.
     pub fn completed(&self) -> bool {
         self.outcome == Some(Outcome::Completed)
+    }
+    /// Whether its kernel has no such thing.
+    pub fn is_not_available(&self) -> bool {
+        matches!(self.outcome, Some(Outcome::NotAvailable(_)))
     }
     /// The outcome for people.
     pub fn outcome_text(&self) -> String {
@@ -163,6 +181,18 @@ pub struct MetricSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
 }
+
+/// What became of one device, or of the loader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceBecame {
+    /// Its name; [`LOADER`]: the task that loaded the driver, or what was done to it.
+    pub device: String,
+    /// In words.
+    pub became: String,
+}
+
+/// Stands for the task that loads the driver.
+pub const LOADER: &str = "(loader)";
 
 /// The unit of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -252,14 +282,16 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
     }
     for metric in &scenario.metrics {
         let callback = match metric {
-            Metric::Probe => super::event::Callback::Probe,
-            Metric::DeviceShutdown => super::event::Callback::Shutdown,
-            Metric::Boot | Metric::Reboot => continue,
+            Metric::Probe => Callback::Probe,
+            Metric::DeviceShutdown => Callback::Shutdown,
+            Metric::Boot | Metric::Load | Metric::Bound | Metric::Ready | Metric::Reboot => {
+                continue;
+            }
         };
         let mut of_metric: Vec<_> = log
             .callbacks
             .iter()
-            .filter(|e| e.callback == callback)
+            .filter(|e| e.callback == callback && e.ret == 0)
             .collect();
         of_metric.sort_by_key(|e| e.device);
         for event in of_metric {
@@ -270,6 +302,13 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
                 );
             }
         }
+    }
+    if scenario.metrics.contains(&Metric::Bound) {
+        samples.push(Sample {
+            metric: PROBE_TASKS.into(),
+            unit: Unit::Count,
+            value: probing::tasks(log) as u64,
+        });
     }
     if scenario.metrics.contains(&Metric::DeviceShutdown) {
         samples.push(Sample {
@@ -335,12 +374,20 @@ fn scenario_summary(
     let cpus = logs.map(|log| log.cpus).min();
     // What a kernel that checks itself takes says nothing about another.
     let debug = own().any(|t| t.kernel.debug);
-    let expected = scenario.expect.iter().filter(|_| !debug);
+    let lacks = |name: &str| {
+        let mut all = variants.iter();
+        all.any(|v| v.name == name && v.is_not_available())
+    };
+    let possible = |e: &&Expectation| {
+        !lacks(&e.variant) && !matches!(&e.of, Target::Variant(other) if lacks(other))
+    };
+    let expected = scenario.expect.iter().filter(|_| !debug).filter(possible);
     let expectations = expected.map(|e| judge(e, &variants)).collect();
     ScenarioSummary {
         name: scenario.name.clone(),
         hash: scenario.hash.clone(),
         point: scenario.point.clone(),
+        findings: names_that_differ(&variants),
         variants,
         cpus,
         debug,
@@ -392,6 +439,7 @@ fn variant_summary(
             metric.efficiency = (metric.median > 0).then(|| ideal as f64 / metric.median as f64);
         }
     }
+    let completed = || found.iter().filter_map(|r| r.log.as_ref());
     VariantSummary {
         name: variant.name.clone(),
         clock,
@@ -401,9 +449,68 @@ fn variant_summary(
             .iter()
             .find_map(|r| r.times.as_ref())
             .map_or(vec![], |t| t.shutdown_blame.clone()),
+        became: completed()
+            .next()
+            .map_or(vec![], |log| became(scenario, variant, log)),
+        names: completed()
+            .next()
+            .map_or(BTreeMap::new(), |log| probing::names(scenario, log)),
         oracle,
     }
 }
+
+/// What became of the loader and the devices, if anything was done to them.
+fn became(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Vec<DeviceBecame> {
+    if !variant.probing.is_disturbed() {
+        return vec![];
+    }
+    let loader = log.disturbed.iter().map(|d| DeviceBecame {
+        device: LOADER.into(),
+        became: probing::disturbed(d),
+    });
+    let bound_for = (0..scenario.devices.len())
+        .filter(|d| scenario.profile(variant, *d).is_some() && !scenario.stays_unbound(*d));
+    let devices = bound_for.map(|device| DeviceBecame {
+        device: scenario.devices[device].name.clone(),
+        became: probing::outcome(scenario, log, device).to_string(),
+    });
+    loader.chain(devices).collect()
+}
+
+/// In which variants a name is another device's than in the first that has names.
+fn names_that_differ(variants: &[VariantSummary]) -> Vec<String> {
+    let mut named = variants.iter().filter(|v| !v.names.is_empty());
+    let Some(first) = named.next() else {
+        return vec![];
+    };
+    let differs = named.filter_map(|other| {
+        let moved: Vec<_> = first
+            .names
+            .iter()
+            .filter_map(|(name, device)| {
+                let now = other.names.get(name).filter(|now| *now != device)?;
+                Some(format!("{name} is {now}, not {device}"))
+            })
+            .collect();
+        let more = match moved.len() {
+            0 => return None,
+            count if count > MOST_NAMES => format!(" and {} more", count - MOST_NAMES),
+            _ => String::new(),
+        };
+        Some(format!(
+            "names of devices: in {} {} of {} are other devices' than in {}: {}{more}",
+            other.name,
+            moved.len(),
+            first.names.len(),
+            first.name,
+            moved[..moved.len().min(MOST_NAMES)].join(", ")
+        ))
+    });
+    differs.collect()
+}
+
+/// Names that are told one by one.
+const MOST_NAMES: usize = 8;
 
 impl MetricSummary {
     fn empty(unit: Unit) -> Self {

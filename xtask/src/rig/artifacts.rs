@@ -13,6 +13,7 @@ use crate::{
     core::{
         layout::Layout,
         plan::{KernelSpec, Trial},
+        probing,
         program::{self, Finish},
         scenario::Restart,
     },
@@ -39,6 +40,8 @@ pub struct Artifacts {
     pub(super) cache: Cache,
     init: PathBuf,
     kernels: BTreeMap<KernelSpec, Booted>,
+    /// Whether they were built elsewhere.
+    ready: bool,
 }
 
 /// `--kernel BZIMAGE --kbuild DIR`: a kernel that was built elsewhere.
@@ -76,6 +79,7 @@ impl Artifacts {
             cache,
             init,
             kernels,
+            ready: ready.is_some(),
         })
     }
 
@@ -84,6 +88,12 @@ impl Artifacts {
         self.kernels
             .get(spec)
             .with_context(|| format!("kernel {spec} was not provided"))
+    }
+
+    /// What `trial` is about and its kernel lacks.
+    pub(super) fn lack(&self, trial: &Trial) -> Result<Option<String>> {
+        let kernel = &self.kernel(&trial.kernel)?.kernel;
+        Ok(probing::lacks(trial, &kernel.release, self.ready))
     }
 
     /// The series that change nothing that is built, in words: to measure such a kernel is
@@ -145,7 +155,7 @@ impl Artifacts {
             |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
         let mut archive = initramfs::Archive::new();
         archive.file("init", 0o755, read(&self.init)?)?;
-        for module in program::modules(&trial.scenario.machine) {
+        for module in program::modules(&trial.scenario.machine, &trial.variant().probing) {
             let file = format!("{module}.ko");
             archive.file(
                 &format!("bootrig/{file}"),

@@ -16,8 +16,8 @@ use bootrig::core::{
     machine::{End, Machine, RawBoot},
     plan::{Overrides, Trial, plan},
     scenario::{
-        Backend, Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Profile,
-        Restart, Scenario, Step, Variant,
+        Backend, Clock, Device, MachineKind, MachineSpec, Metric, NodeKind, Order, Probing,
+        Profile, Restart, Scenario, Step, Variant,
     },
     units::{Bytes, Nanos},
 };
@@ -31,6 +31,7 @@ pub fn profile(name: &str, shutdown_ms: u64, lock: Option<&str>) -> Profile {
         class: None,
         about: String::new(),
         source: String::new(),
+        firmware: None,
         probe: vec![Step::Wait(Nanos(MS))],
         shutdown: vec![Step::Wait(Nanos(shutdown_ms * MS))],
         remove: vec![],
@@ -44,6 +45,7 @@ pub fn device(name: &str, parent: Option<usize>, kind: NodeKind, profile: Option
         parent,
         kind,
         profile: profile.map(Into::into),
+        names: None,
     }
 }
 
@@ -52,6 +54,7 @@ pub fn variant(name: &str, order: Order) -> Variant {
         name: name.into(),
         series: None,
         cmdline: vec![],
+        probing: Probing::default(),
         order,
         restart: Restart::Reset,
         max_tasks: None,

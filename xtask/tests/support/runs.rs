@@ -38,8 +38,7 @@ pub fn header(id: &str) -> Header {
         kernels: vec![KernelRecord {
             spec: KernelSpec {
                 source: "6.1".into(),
-                series: None,
-                debug: false,
+                ..KernelSpec::default()
             },
             key: "kernel".into(),
             source: "linux 6.1.1".into(),

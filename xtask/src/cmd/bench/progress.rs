@@ -47,10 +47,14 @@ impl Progress {
     /// `trial` is over.
     pub fn finished(&self, trial: &Trial, result: &TrialResult) {
         let line = match (&result.outcome, &result.times) {
-            (Outcome::Completed, Some(times)) => format!(
-                "done {}: device_shutdown {}",
-                trial.id, times.device_shutdown
-            ),
+            (Outcome::Completed, Some(times)) => match (times.device_shutdown, times.bound) {
+                (Some(time), _) => format!("done {}: device_shutdown {time}", trial.id),
+                (None, Some(time)) => format!("done {}: devices bound in {time}", trial.id),
+                (None, None) => format!("done {}", trial.id),
+            },
+            (Outcome::NotAvailable(why), _) => {
+                format!("left out {}: not available: {why}", trial.id)
+            }
             (outcome, _) => format!("FAILED {}: {outcome}", trial.id),
         };
         match &self.bar {

@@ -13,6 +13,7 @@ fn device(name: impl Into<String>, parent: Option<usize>, kind: NodeKind) -> Dev
         parent,
         kind,
         profile: None,
+        names: None,
     }
 }
 fn endpoints(count: usize, parent: Option<usize>) -> Vec<Device> {

@@ -50,32 +50,32 @@ fn a_domain_in_the_guest() {
         "guest",
         TREE,
         &expect![[r#"
-        bootrig/dummy_pci.params:
-        profile=0:-:w1000000000:-:-
-        profile=1:-:b5000:-:-
-        dev=1:1:00.0/00.0:0
-        dev=2:1:00.1:1
-        dev=3:1:00.1/00.0:0
-        dev=4:1:00.1/00.1:0
-        bootrig/marks.params:
-        records=79
-        bootrig/plan:
-        bootrig-plan 1
-        load marks
-        load vpci
-        load dummy_pci
-        flush
-        reboot
-        bootrig/vpci.params:
-        kind=0:1b36:000c:060400:bridge:-
-        kind=1:8086:0953:010802:endpoint:bootrig_dummy
-        kind=2:10b5:8747:060400:bridge:bootrig_dummy
-        node=00.0:0
-        node=00.0/00.0:1
-        node=00.1:2
-        node=00.1/00.0:1
-        node=00.1/00.1:1
-    "#]],
+            bootrig/dummy_pci.params:
+            profile=0:-:w1000000000:-:-
+            profile=1:-:b5000:-:-
+            dev=1:1:00.0/00.0:0
+            dev=2:1:00.1:1
+            dev=3:1:00.1/00.0:0
+            dev=4:1:00.1/00.1:0
+            bootrig/marks.params:
+            records=79
+            bootrig/plan:
+            bootrig-plan 1
+            load marks
+            load vpci
+            load dummy_pci
+            flush
+            stop
+            bootrig/vpci.params:
+            kind=0:1b36:000c:060400:bridge:-
+            kind=1:8086:0953:010802:endpoint:bootrig_dummy
+            kind=2:10b5:8747:060400:bridge:bootrig_dummy
+            node=00.0:0
+            node=00.0/00.0:1
+            node=00.1:2
+            node=00.1/00.0:1
+            node=00.1/00.1:1
+        "#]],
     );
 }
 
@@ -85,21 +85,96 @@ fn devices_of_qemu() {
         "qemu",
         TREE,
         &expect![[r#"
+            bootrig/dummy_pci.params:
+            profile=0:-:w1000000000:-:-
+            profile=1:-:b5000:-:-
+            dev=1:01.0/00.0:0
+            dev=2:01.1:1
+            dev=3:01.1/00.0:0
+            dev=4:01.1/00.1:0
+            bootrig/marks.params:
+            records=79
+            bootrig/plan:
+            bootrig-plan 1
+            load marks
+            load dummy_pci
+            flush
+            stop
+        "#]],
+    );
+}
+
+#[test]
+fn firmware_faults_and_names() {
+    let text = r#"about: a
+kernel: "6.1"
+machine: {cpus: 1, memory: 64 MiB}
+profiles:
+  card: {id: "8086:0953", about: a, source: s, probe: [{thread: true}], firmware: {flash: 64 B,
+    size: 48 B, sector: 32 B, erase: {sleep: 1 ms}, page: 16 B, program: {poll: 2 ms, every: 1 ms}}}
+devices: [{name: card, profile: card, count: 3, names: eth}]
+variants:
+  v: {order: serial, probe: per-device-kthread, kill_loader: 1 s,
+    faults: {card.1: no-firmware, card.2: short-firmware}}
+  w: {order: serial, probe: async-param, faults: {card.1: never-returns}}
+measure: [bound]
+"#;
+    let scenario = parse("s.yaml", text, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
+    let layout = lay_out(&scenario.devices, &scenario.machine).unwrap();
+    let trials = plan(&[Arc::new(scenario)], Overrides::default());
+    let text: String = trials
+        .iter()
+        .flat_map(|t| files(t, &layout, Finish::Restart))
+        .map(|(name, bytes)| match name.starts_with("lib/") {
+            true => format!("{name}: {} bytes\n", bytes.len()),
+            false => format!("{name}:\n{}", String::from_utf8_lossy(&bytes)),
+        })
+        .collect();
+    expect![[r#"
         bootrig/dummy_pci.params:
-        profile=0:-:w1000000000:-:-
-        profile=1:-:b5000:-:-
-        dev=1:01.0/00.0:0
-        dev=2:01.1:1
-        dev=3:01.1/00.0:0
-        dev=4:01.1/00.1:0
+        probe=per-device-kthread
+        profile=0:t:-:-:-
+        firmware=0:bootrig/card.bin:48:32:s1000000:16:p2000000/1000000
+        profile=1:t:-:-:-
+        firmware=1:bootrig/card.missing:48:32:s1000000:16:p2000000/1000000
+        profile=2:t:-:-:-
+        firmware=2:bootrig/card.short:48:32:s1000000:16:p2000000/1000000
+        dev=0:01.0:0
+        name=0:eth
+        dev=1:01.1:1
+        name=1:eth
+        dev=2:01.2:2
+        name=2:eth
         bootrig/marks.params:
-        records=79
+        records=76
         bootrig/plan:
         bootrig-plan 1
         load marks
-        load dummy_pci
+        load dummy_pci kill=1000000000
         flush
-        reboot
-    "#]],
-    );
+        stop
+        lib/firmware/bootrig/card.bin: 48 bytes
+        lib/firmware/bootrig/card.short: 24 bytes
+        bootrig/dummy_pci.params:
+        async_probe=1
+        profile=0:t:-:-:-
+        firmware=0:bootrig/card.bin:48:32:s1000000:16:p2000000/1000000
+        dev=0:01.0:0
+        name=0:eth
+        dev=1:01.1:0
+        fault=1:never-returns
+        name=1:eth
+        dev=2:01.2:0
+        name=2:eth
+        bootrig/marks.params:
+        records=76
+        bootrig/plan:
+        bootrig-plan 1
+        load marks
+        load dummy_pci limit=60048000000
+        flush 60048000000
+        stop
+        lib/firmware/bootrig/card.bin: 48 bytes
+    "#]]
+    .assert_eq(&text);
 }

@@ -48,11 +48,14 @@ fn devices(names: impl Iterator<Item = String>) -> String {
             outcome: None,
             metrics,
             blame: Default::default(),
+            became: vec![],
+            names: Default::default(),
             oracle: OracleSummary::default(),
         }],
         cpus: Some(1),
         debug: false,
         expectations: vec![],
+        findings: vec![],
     };
     device_table(&scenario, &part)
 }

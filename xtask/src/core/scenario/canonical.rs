@@ -21,6 +21,7 @@ pub(super) fn hash(scenario: &Scenario) -> String {
     meaning.repeats = Some(scenario.repeats_by(scenario.clock));
     if let Some(r) = &mut meaning.reference {
         r.source = silent();
+        r.note = None;
         r.values.sort();
         r.devices.sort();
     }
@@ -80,6 +81,12 @@ fn raw(s: &Scenario) -> raw::Scenario {
                     let variant = raw::Variant {
                         series: v.series.clone().map(Name),
                         cmdline: v.cmdline.clone(),
+                        probe: Some(v.probing.strategy),
+                        hz: v.probing.hz,
+                        firmware_fallback: Some(v.probing.firmware_fallback),
+                        faults: Named(faults(s, v)),
+                        kill_loader: v.probing.kill_loader.map(|t| Duration(t.exact())),
+                        unload: v.probing.unload.map(|t| Duration(t.exact())),
                         order: v.order,
                         restart: Some(v.restart),
                         max_tasks: v.max_tasks,
@@ -94,6 +101,11 @@ fn raw(s: &Scenario) -> raw::Scenario {
         reference: s.reference.as_ref().map(reference),
         expect: s.expect.iter().map(expectation).collect(),
     }
+}
+
+fn faults(s: &Scenario, v: &super::Variant) -> Vec<(String, super::DeviceFault)> {
+    let faults = v.probing.faults.iter();
+    faults.map(|(d, f)| (device_name(s, *d).0, *f)).collect()
 }
 
 fn device_name(s: &Scenario, device: usize) -> Name {
@@ -130,6 +142,7 @@ fn device(s: &Scenario, d: &super::Device) -> raw::Device {
             NodeKind::RootPort => raw::DeviceKind::RootPort,
         }),
         profile: d.profile.clone().map(Name),
+        names: d.names.clone().map(raw::Prefix),
         draw: None,
         count: None,
         parent: d.parent.map(|p| Name(s.devices[p].name.clone())),
@@ -144,10 +157,23 @@ fn profile(p: &Profile) -> raw::Profile {
         class: p.class.map(|c| ClassCode(format!("{c:06x}"))),
         about: Prose(p.about.clone()),
         source: Prose(p.source.clone()),
+        firmware: p.firmware.as_ref().map(firmware),
         probe: steps(&p.probe),
         shutdown: steps(&p.shutdown),
         remove: steps(&p.remove),
         lock: p.lock.clone().map(Name),
+    }
+}
+
+fn firmware(f: &super::Firmware) -> raw::Firmware {
+    let size = |b: crate::core::units::Bytes| Size(b.to_string());
+    raw::Firmware {
+        flash: size(f.flash),
+        size: size(f.size),
+        sector: size(f.sector),
+        erase: step(&f.erase),
+        page: size(f.page),
+        program: step(&f.program),
     }
 }
 
@@ -171,6 +197,10 @@ fn step(step: &Step) -> raw::Step {
             compute: time(d),
             ..none
         },
+        Step::Thread => raw::Step {
+            thread: Some(true),
+            ..none
+        },
         Step::Poll { total, every } => raw::Step {
             poll: time(total),
             every: time(every),
@@ -190,8 +220,12 @@ fn reference(r: &super::Reference) -> raw::Reference {
     };
     raw::Reference {
         source: Prose(r.source.clone()),
+        note: r.note.clone().map(Prose),
         boot: of(super::Metric::Boot),
+        load: of(super::Metric::Load),
         probe: of(super::Metric::Probe),
+        bound: of(super::Metric::Bound),
+        ready: of(super::Metric::Ready),
         device_shutdown: of(super::Metric::DeviceShutdown),
         reboot: of(super::Metric::Reboot),
         devices: Named(

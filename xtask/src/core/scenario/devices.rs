@@ -35,6 +35,7 @@ struct Draft<'r> {
     name: String,
     kind: NodeKind,
     profile: Option<String>,
+    names: Option<String>,
     above: Above<'r>,
     position: Position,
     /// Of what names the parent.
@@ -91,6 +92,7 @@ pub(super) fn read(
             parent: parents[old].map(|p| place[p]),
             kind: drafts[old].kind,
             profile: drafts[old].profile.clone(),
+            names: drafts[old].names.clone(),
         })
         .collect()
 }
@@ -134,6 +136,7 @@ fn expand<'r>(
                     (None, Some(seed)) => Some(drawn(seed, copy, profiles)),
                     (None, None) => None,
                 },
+                names: device.names.as_ref().map(|p| p.0.clone()),
                 above: match (&device.parent, above.get(copy / each.max(1))) {
                     (_, Some(&draft)) => Above::Draft(draft),
                     (Some(parent), None) => Above::Name(&parent.0),
@@ -210,6 +213,23 @@ fn check(
                 format!("`profile` is missing in {at}: only a bridge or root port can do without")
             }),
         _ => {}
+    }
+    if let Some(prefix) = &device.names
+        && !((1..=15).contains(&prefix.0.len()) && prefix.0.bytes().all(|b| b.is_ascii_lowercase()))
+    {
+        let at = at.key("names");
+        sink.add_with(at.position(), || {
+            format!(
+                "{at} takes 1 to 15 small letters, such as `eth`, not `{}`",
+                prefix.0
+            )
+        });
+    }
+    if device.names.is_some() && device.profile.is_none() && device.draw.is_none() {
+        let at = at.key("names");
+        sink.add_with(at.position(), || {
+            format!("{at}: `{me}` has no profile, so that no driver of ours gives it a name")
+        });
     }
     if kind == NodeKind::Endpoint && !device.devices.is_empty() {
         let at = at.key("devices");

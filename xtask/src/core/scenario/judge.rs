@@ -123,7 +123,10 @@ impl Context<'_> {
         let mut values = Vec::new();
         for (metric, figures) in [
             (Metric::Boot, &raw.boot),
+            (Metric::Load, &raw.load),
             (Metric::Probe, &raw.probe),
+            (Metric::Bound, &raw.bound),
+            (Metric::Ready, &raw.ready),
             (Metric::DeviceShutdown, &raw.device_shutdown),
             (Metric::Reboot, &raw.reboot),
         ] {
@@ -157,6 +160,7 @@ impl Context<'_> {
         }
         Reference {
             source: prose(&raw.source, &at.key("source"), sink),
+            note: raw.note.as_ref().map(|n| prose(n, &at.key("note"), sink)),
             values,
             devices,
         }
@@ -182,10 +186,13 @@ impl Context<'_> {
     fn target(&self, raw: &raw::Expectation, at: &At<'_>, sink: &mut Sink) -> Option<Target> {
         let text = raw.of.0.as_str();
         if text == "ideal" {
-            if !matches!(raw.metric, Metric::DeviceShutdown | Metric::Probe) {
+            if !matches!(
+                raw.metric,
+                Metric::DeviceShutdown | Metric::Probe | Metric::Bound
+            ) {
                 sink.add_with(at.position(), || {
                     format!(
-                        "{at}: `{}` has no ideal; only device_shutdown and probe do",
+                        "{at}: `{}` has no ideal; only device_shutdown, probe and bound do",
                         raw.metric.name()
                     )
                 });

@@ -11,6 +11,7 @@ mod diagnose;
 mod judge;
 mod meanwhile;
 mod parse;
+mod probing;
 mod profiles;
 mod raw;
 mod schema;
@@ -31,6 +32,7 @@ use super::units::{Bytes, Fraction, Nanos};
 pub use canonical::to_yaml;
 pub use diagnose::{Diagnostic, Diagnostics, hint};
 pub use parse::{Known, parse};
+pub use probing::{DeviceFault, Firmware, Probing, Strategy, TICK_RATES};
 pub use profiles::{Profiles, parse_profiles};
 pub use schema::{profiles_schema, scenario_schema, schema_text};
 pub use sweep::{GrowthLimit, Over, Point, Sweep};
@@ -79,8 +81,14 @@ impl fmt::Display for Clock {
 pub enum Metric {
     /// Kernel start to PID 1.
     Boot,
-    /// The driver's attach: registration until all its devices are probed.
+    /// Loading the driver, as whoever loads it sees it.
+    Load,
+    /// The driver's attach: its registration, as the task sees it that registers.
     Probe,
+    /// From the driver's attach to the last of its devices that is bound.
+    Bound,
+    /// Kernel start to the last device that is bound.
+    Ready,
     /// Reboot notifier to syscore shutdown.
     DeviceShutdown,
     /// From the start of user space's shutdown to the next PID 1.
@@ -92,7 +100,10 @@ impl Metric {
     pub fn name(self) -> &'static str {
         match self {
             Self::Boot => "boot",
+            Self::Load => "load",
             Self::Probe => "probe",
+            Self::Bound => "bound",
+            Self::Ready => "ready",
             Self::DeviceShutdown => "device_shutdown",
             Self::Reboot => "reboot",
         }
@@ -119,6 +130,8 @@ pub enum Step {
     /// Computes for so long on a CPU of its own: in virtual time, where all CPUs share one
     /// core, this adds up.
     Compute(Nanos),
+    /// Starts a kernel thread, which fails in a task that was killed.
+    Thread,
 }
 
 impl Step {
@@ -127,6 +140,7 @@ impl Step {
         match self {
             Self::Sleep(d) | Self::Wait(d) | Self::Busy(d) | Self::Compute(d) => d,
             Self::Poll { total, .. } => total,
+            Self::Thread => Nanos(0),
         }
     }
 }
@@ -145,6 +159,9 @@ pub struct Profile {
     pub about: String,
     /// Where the delays come from: functions in the Linux tree, or a published report.
     pub source: String,
+    /// What its probe loads first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Firmware>,
     /// Delays of each callback; empty: nothing to do.
     pub probe: Vec<Step>,
     /// See `probe`.
@@ -223,6 +240,9 @@ pub struct Device {
     pub kind: NodeKind,
     /// Key in [`Scenario::profiles`]; `None`: no driver of ours binds it (bridges only).
     pub profile: Option<String>,
+    /// What the name begins with that its driver gives it: `eth`; the rest is the next number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names: Option<String>,
 }
 
 /// A device link.
@@ -287,6 +307,9 @@ pub struct Variant {
     pub series: Option<String>,
     /// Words added to the kernel command line.
     pub cmdline: Vec<String>,
+    /// How its devices are probed.
+    #[serde(skip_serializing_if = "Probing::is_default")]
+    pub probing: Probing,
     /// The order that device_shutdown is to follow.
     pub order: Order,
     /// How it restarts.
@@ -302,6 +325,9 @@ pub struct Variant {
 pub struct Reference {
     /// Where it was published.
     pub source: String,
+    /// What to know when reading it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// (variant, metric) -> value, in the metric's unit.
     pub values: Vec<(String, Metric, Nanos)>,
     /// Device group (its name up to the last `.N`) -> published device_shutdown time of
@@ -414,6 +440,15 @@ impl Scenario {
     /// kexec does without.
     pub fn boots_again(&self, variant: &Variant) -> bool {
         self.metrics.contains(&Metric::Reboot) || variant.restart == Restart::Kexec
+    }
+    /// Whether a boot of `variant` ends where its devices are probed, because nothing of the
+    /// way down is asked for.
+    pub fn ends_when_probed(&self, variant: &Variant) -> bool {
+        let down = |m: &Metric| matches!(m, Metric::DeviceShutdown | Metric::Reboot);
+        !self.metrics.iter().any(down)
+            && variant.restart == Restart::Reset
+            && self.meanwhile.is_empty()
+            && self.sysctl.is_empty()
     }
     /// The devices that come after `device` in a shutdown: its parent, and what it consumes.
     pub fn wait_for(&self, device: usize) -> impl Iterator<Item = usize> {

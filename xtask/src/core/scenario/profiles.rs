@@ -72,6 +72,10 @@ fn read(key: &str, raw: &raw::Profile, at: &At<'_>, sink: &mut Sink) -> Profile 
             .and_then(|c| class(&c.0, &at.key("class"), sink)),
         about: super::validate::prose(&raw.about, &at.key("about"), sink),
         source: super::validate::prose(&raw.source, &at.key("source"), sink),
+        firmware: raw
+            .firmware
+            .as_ref()
+            .and_then(|f| super::probing::firmware(f, &at.key("firmware"), &step, sink)),
         probe: steps(&raw.probe, &at.key("probe"), sink),
         shutdown: steps(&raw.shutdown, &at.key("shutdown"), sink),
         remove: steps(&raw.remove, &at.key("remove"), sink),
@@ -163,12 +167,25 @@ fn step(raw: &raw::Step, at: &At<'_>, sink: &mut Sink) -> Option<Step> {
         every,
         busy,
         compute,
+        thread,
     } = raw;
-    if let (Some(d), None, None, None, None, None) = (compute, sleep, wait, busy, poll, every) {
+    if let (Some(thread), None, None, None, None, None, None) =
+        (thread, compute, sleep, wait, busy, poll, every)
+    {
+        if !thread {
+            sink.add_with(at.position(), || {
+                format!("{at}: `thread: false` is no step; leave it out")
+            });
+        }
+        return Some(Step::Thread);
+    }
+    if let (Some(d), None, None, None, None, None, None) =
+        (compute, sleep, wait, busy, poll, every, thread)
+    {
         return duration(d, &at.key("compute"), sink).map(Step::Compute);
     }
     match (sleep, wait, busy, poll, every) {
-        (Some(d), None, None, None, None) if compute.is_none() => {
+        (Some(d), None, None, None, None) if compute.is_none() && thread.is_none() => {
             let at = at.key("sleep");
             Some(Step::Sleep(whole(
                 duration(d, &at, sink)?,
@@ -189,7 +206,7 @@ fn step(raw: &raw::Step, at: &At<'_>, sink: &mut Sink) -> Option<Step> {
         _ => {
             sink.add_with(at.position(), || {
                 format!(
-                    "{at} must have exactly one of sleep, wait, poll (with every), busy and compute; \
+                    "{at} must have exactly one of sleep, wait, poll (with every), busy, compute and thread; \
                      each step is a list item of its own"
                 )
             });

@@ -12,7 +12,7 @@ use serde::{
     ser::SerializeMap,
 };
 
-use super::{Backend, Clock, MachineKind, Metric, Order, Restart};
+use super::{Backend, Clock, DeviceFault, MachineKind, Metric, Order, Restart, Strategy};
 
 const NAME_PATTERN: &str = r"^[a-z0-9][a-z0-9._-]{0,63}$";
 
@@ -64,6 +64,10 @@ text!(
 text!(
     /// A PCI class with programming interface, six hexadecimal digits.
     ClassCode, "PCI class", ["010802"], r"^[0-9a-fA-F]{6}$"
+);
+text!(
+    /// What names begin with: 1 to 15 small letters.
+    Prefix, "prefix", ["eth"], r"^[a-z]{1,15}$"
 );
 text!(
     /// What a value is compared with: `ideal` (the same variant's), a duration, or the name
@@ -176,6 +180,10 @@ pub struct Device {
     /// The bridge or root port above, by name, instead of nesting: for generated files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<Name>,
+    /// What the name begins with that its driver gives it at the end of probe: `eth` makes
+    /// `eth0`, `eth1` and so on, in the order in which devices are ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub names: Option<Prefix>,
     /// What is below a bridge or root port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
@@ -241,6 +249,9 @@ pub struct Profile {
     pub about: Prose,
     /// Where the delays come from: functions in the Linux tree, or a published report.
     pub source: Prose,
+    /// Firmware that probe loads first, and writes into the device's flash memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Firmware>,
     /// What probe waits for, step by step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probe: Vec<Step>,
@@ -255,13 +266,31 @@ pub struct Profile {
     pub lock: Option<Name>,
 }
 
-/// One way of taking time: exactly one of `sleep`, `wait`, `poll` (with `every`), `busy` and
-/// `compute`.
+/// Firmware: the file that is loaded, and what writing it into the device takes.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Firmware {
+    /// What the device's flash memory holds: no file is larger.
+    pub flash: Size,
+    /// The file's.
+    pub size: Size,
+    /// How much is erased at once.
+    pub sector: Size,
+    /// What that takes.
+    pub erase: Step,
+    /// How much is written at once.
+    pub page: Size,
+    /// What that takes.
+    pub program: Step,
+}
+
+/// One step: exactly one of `sleep`, `wait`, `poll` (with `every`), `busy`, `compute` and
+/// `thread`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     {"required": ["sleep"]}, {"required": ["wait"]}, {"required": ["busy"]},
-    {"required": ["compute"]}, {"required": ["poll", "every"]},
+    {"required": ["compute"]}, {"required": ["thread"]}, {"required": ["poll", "every"]},
 ], "maxProperties" = 2))]
 pub struct Step {
     /// msleep(): what the kernel's jiffies make of it.
@@ -282,6 +311,9 @@ pub struct Step {
     /// Computes: as many steps as take this long on a CPU of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute: Option<Duration>,
+    /// `true`: starts a kernel thread, as SCSI hosts do; it fails in a task that was killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<bool>,
 }
 
 /// What differs in one kind of boot.
@@ -295,6 +327,26 @@ pub struct Variant {
     /// Words added to the kernel's command line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cmdline: Vec<String>,
+    /// Who probes the devices: `sync` (the default: the task that loads the driver), `kthread`,
+    /// `workqueue`, `async-prefer`, `async-param`, `async-cmdline`, `async-cmdline-all` or
+    /// `per-device-kthread`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Strategy>,
+    /// The kernel's tick rate: 100, 250, 300 or 1000; else that of its configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hz: Option<u32>,
+    /// `true`: for firmware that is no file the kernel asks user space, up to 60 s long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware_fallback: Option<bool>,
+    /// What goes wrong in the probes of devices, or of groups of them, by name.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub faults: Named<DeviceFault>,
+    /// When the task that loads the driver is killed, from the beginning of the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kill_loader: Option<Duration>,
+    /// When the driver is unloaded, from the beginning of its load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unload: Option<Duration>,
     /// The order that device_shutdown() is to follow: it decides what the ideal is, and in
     /// `serial` two callbacks that overlap are a violation.
     pub order: Order,
@@ -354,12 +406,24 @@ pub struct GrowthLimit {
 pub struct Reference {
     /// Where they were published.
     pub source: Prose,
+    /// What to know when reading them; printed with the tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<Prose>,
     /// Figures for `boot`, by variant.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub boot: Named<Duration>,
+    /// Figures for `load`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub load: Named<Duration>,
     /// Figures for `probe`, by variant.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub probe: Named<Duration>,
+    /// Figures for `bound`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub bound: Named<Duration>,
+    /// Figures for `ready`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub ready: Named<Duration>,
     /// Figures for `device_shutdown`, by variant.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub device_shutdown: Named<Duration>,

@@ -185,6 +185,7 @@ fn patched(name: &str, series: &str) -> Variant {
         name: name.into(),
         series: Some(series.into()),
         cmdline: vec![],
+        probing: super::Probing::default(),
         order: Order::Parallel,
         restart: super::Restart::default(),
         max_tasks: None,

@@ -10,6 +10,7 @@ use super::{
     judge::{self, Context},
     meanwhile,
     parse::Known,
+    probing::{self, Around},
     profiles::{self, Profiles},
     raw, sweep,
     tree::At,
@@ -73,10 +74,15 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
     let all = profiles::read_all(&raw.profiles, &at.key("profiles"), &known.profiles, sink);
     let devices = devices::read(&raw.devices, &at.key("devices"), &all, sink);
     let written = devices.iter().filter_map(|d| d.profile.clone()).collect();
+    let around = Around {
+        devices: &devices,
+        profiles: &all,
+        backend: raw.machine.backend.unwrap_or_default(),
+    };
     let variants = variants(
         &raw.variants,
         &at.key("variants"),
-        &all,
+        &around,
         &written,
         known,
         sink,
@@ -279,7 +285,7 @@ fn timeout(raw: Option<&raw::Duration>, at: &At<'_>, sink: &mut Sink) -> Nanos {
 fn variants(
     raw: &raw::Named<raw::Variant>,
     at: &At<'_>,
-    all: &Profiles,
+    around: &Around<'_>,
     written: &BTreeSet<String>,
     known: &Known,
     sink: &mut Sink,
@@ -322,11 +328,18 @@ fn variants(
                 sink.add_with(at.position(), || format!("{at} must be 1 to {MAX_TASKS}"));
             }
             cmdline::check(&variant.cmdline, &at.key("cmdline"), sink);
-            swaps(&variant.swap, &at.key("swap"), all, written, sink);
+            swaps(
+                &variant.swap,
+                &at.key("swap"),
+                around.profiles,
+                written,
+                sink,
+            );
             Variant {
                 name: key.clone(),
                 series: variant.series.as_ref().map(|s| s.0.clone()),
                 cmdline: variant.cmdline.clone(),
+                probing: probing::read(variant, &at, around, sink),
                 order: variant.order,
                 restart: variant.restart.unwrap_or_default(),
                 max_tasks: variant.max_tasks,

@@ -178,12 +178,15 @@ impl<'a> Tree<'a> {
             .with_context(|| format!("settling the copy in {}", self.top.display()))
     }
 
-    /// Makes the effective configuration out of `base` (the output of `merge` on
-    /// tinyconfig's) and returns it.
-    pub fn configure(&self, merge: &dyn Fn(&str) -> String) -> Result<String> {
-        if !self.out().join(".config").exists() {
+    /// Makes the effective configuration out of the output of `merge` on tinyconfig's, or,
+    /// where there is `more` to be merged, on the one that is there, and returns it.
+    pub fn configure(&self, more: bool, merge: &dyn Fn(&str) -> String) -> Result<String> {
+        let there = self.out().join(".config").exists();
+        if !there {
             fs::create_dir_all(self.out())?;
             self.make(&["tinyconfig"], CONFIGURE_LIMIT)?;
+        }
+        if !there || more {
             let merged = merge(&super::config::effective(&self.out())?);
             files::write_whole(&self.out().join(".config"), merged.as_bytes())?;
         }

@@ -13,6 +13,13 @@ pub const DIR: &str = "images/kernels/fragments";
 /// The fragment on top of all others that makes a kernel check itself.
 pub const DEBUG: &str = "debug.config";
 
+/// The fragment on top of those of the source that sets a tick rate.
+pub fn tick_rate(hz: u32) -> String {
+    format!("hz-{hz}.config")
+}
+/// The fragment that has the kernel ask user space for firmware.
+pub const FIRMWARE_FALLBACK: &str = "firmware-fallback.config";
+
 /// An option asked for by a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {

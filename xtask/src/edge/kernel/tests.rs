@@ -55,9 +55,9 @@ impl Lab {
 
 fn spec(series: Option<&str>) -> KernelSpec {
     KernelSpec {
-        debug: false,
         source: "k".into(),
         series: series.map(Into::into),
+        ..KernelSpec::default()
     }
 }
 

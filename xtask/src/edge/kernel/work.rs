@@ -64,11 +64,21 @@ impl<'a> Work<'a> {
             Some(foreign) if series::is_foreign(foreign) => series::read(cache, foreign, say)?,
             Some(own) => patch::read(root, own, &source.patches)?,
         };
+        let hz = spec.hz.map(config::tick_rate);
+        let fallback = spec
+            .firmware_fallback
+            .then(|| config::FIRMWARE_FALLBACK.to_owned());
         let debug = spec.debug.then(|| config::DEBUG.to_owned());
-        let names: Vec<_> = source.config.iter().cloned().chain(debug).collect();
+        let on_top = hz.into_iter().chain(fallback).chain(debug);
+        let names: Vec<_> = source.config.iter().cloned().chain(on_top).collect();
         let (wishes, fragments) = config::read(root, &names)?;
         let series = spec.series.iter().map(|s| format!("series {s}"));
         let how: Vec<_> = series
+            .chain(spec.hz.map(|hz| format!("{hz} Hz")))
+            .chain(
+                spec.firmware_fallback
+                    .then(|| "firmware fallback".to_owned()),
+            )
             .chain(spec.debug.then(|| "debug".to_owned()))
             .collect();
         let what = match how[..] {
@@ -161,9 +171,21 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// The entry to build upon, verified: the source, or the unpatched kernel's build.
+    /// The kernel to build upon, of which only a little is compiled again; `None`: nothing but
+    /// the source.
+    fn built_upon(&self) -> Option<KernelSpec> {
+        let less = KernelSpec {
+            series: None,
+            firmware_fallback: false,
+            built_in: false,
+            ..self.spec.clone()
+        };
+        (less != *self.spec).then_some(less)
+    }
+
+    /// The entry to build upon, verified: the source, or another kernel's build.
     fn base(&self, identity: &Identity) -> Result<PathBuf> {
-        if self.patches.is_empty() {
+        let Some(spec) = self.built_upon() else {
             if !fetch::present(self.cache, identity) {
                 (self.say)(&format!(
                     "getting the source of {}: {}",
@@ -171,11 +193,6 @@ impl<'a> Work<'a> {
                 ));
             }
             return Ok(fetch::provide(self.cache, &self.source, identity, self.say)?.1);
-        }
-        let spec = KernelSpec {
-            source: self.spec.source.clone(),
-            series: None,
-            debug: self.spec.debug,
         };
         loop {
             let base = provide(self.root, self.cache, &spec, self.say)?;
@@ -205,7 +222,9 @@ impl<'a> Work<'a> {
         }
         let tree = build::Tree::new(self.cache, top, log.clone(), self.what.clone());
         tree.settle()?;
-        let effective = tree.configure(&|base| config::merge(base, &self.wishes))?;
+        // A kernel with more options than the one that it is built upon begins with that one's.
+        let more = self.spec.firmware_fallback;
+        let effective = tree.configure(more, &|base| config::merge(base, &self.wishes))?;
         config::contract(&effective, &self.wishes, &staged.dir().join("tree"))?;
         let key = self.key(identity, effective.as_bytes());
         let build_lock = self.cache.lock(BUILD, &key, &self.what, self.say)?;

@@ -3,9 +3,11 @@
 
 use super::command::{Accelerator, Host};
 use crate::core::{
+    event::Callback,
     fault::Fault,
     plan::Trial,
-    scenario::{Clock, Profile, Step},
+    program,
+    scenario::{Clock, Strategy},
     units::Nanos,
 };
 
@@ -27,6 +29,9 @@ const ALWAYS: &[&str] = &[
     // Addresses, and with them caches and hashes, are the same in each boot.
     "nokaslr",
 ];
+
+/// The name of the devices' driver.
+const DRIVER: &str = "bootrig_dummy";
 
 /// In virtual time one tick of the time stamp counter is one nanosecond. Told so, the
 /// kernel need not measure it, which would also be a little wrong.
@@ -60,6 +65,7 @@ pub(super) fn command_line(host: &Host, trial: &Trial) -> Result<String, Fault> 
             longest.0 / 1_000_000_000 * 2
         ));
     }
+    words.extend(strategy_words(trial));
     words.extend(trial.variant().cmdline.iter().cloned());
     let line = words.join(" ");
     if line.len() > LONGEST {
@@ -86,14 +92,27 @@ fn clock_words(tsc_khz: Option<u32>) -> impl Iterator<Item = String> {
         .chain(tsc_khz.map(|khz| format!("tsc_early_khz={khz}")))
 }
 
-/// No task can wait longer than for all devices, one after the other.
+/// What the kernel itself is told of who probes.
+fn strategy_words(trial: &Trial) -> Vec<String> {
+    match trial.variant().probing.strategy {
+        Strategy::AsyncCmdline => vec![format!("driver_async_probe={DRIVER}")],
+        Strategy::AsyncCmdlineAll => vec!["driver_async_probe=*".into()],
+        // A built-in driver is not loaded with parameters.
+        Strategy::BuiltIn => vec![format!("marks.records={}", program::records(trial))],
+        _ => vec![],
+    }
+}
+
+/// No task can wait longer than for all devices, one after the other; for one that never
+/// returns, as long as PID 1 does.
 fn longest_wait(trial: &Trial) -> Nanos {
-    let sum = |steps: fn(&Profile) -> &Vec<Step>| -> Nanos {
+    if trial.variant().probing.hangs() {
+        return program::probe_limit(trial) + program::probe_limit(trial);
+    }
+    let sum = |callback: Callback| -> Nanos {
         let profiles = (0..trial.scenario.devices.len())
             .filter_map(|i| trial.scenario.profile(trial.variant(), i));
-        profiles
-            .flat_map(|p| steps(p).iter().map(|s| s.nominal()))
-            .sum()
+        profiles.map(|p| p.nominal(callback)).sum()
     };
-    sum(|p| &p.shutdown).max(sum(|p| &p.probe))
+    sum(Callback::Shutdown).max(sum(Callback::Probe))
 }

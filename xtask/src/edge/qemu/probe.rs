@@ -207,7 +207,7 @@ impl Probe<'_> {
                 "a guest under KVM did not come up within {}",
                 self.patience
             )),
-            End::Early(why) | End::Machine(why) => {
+            End::Early(why) | End::Machine(why) | End::NotAvailable(why) => {
                 Some(format!("a guest under KVM did not come up: {why}"))
             }
             End::Splat(line) => Some(format!("a guest under KVM died: {line}")),

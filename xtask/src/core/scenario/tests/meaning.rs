@@ -274,8 +274,8 @@ fn expectations() {
         "metric: device_shutdown",
         "metric: boot",
         expect![[r#"
-        x.yaml:19:56: expect[0].of: `boot` has no ideal; only device_shutdown and probe do
-    "#]],
+            x.yaml:19:56: expect[0].of: `boot` has no ideal; only device_shutdown, probe and bound do
+        "#]],
     );
     check(
         "of: ideal",
@@ -431,13 +431,13 @@ fn steps() {
     check_step(
         "{}",
         expect![[r#"
-            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy and compute; each step is a list item of its own
+            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy, compute and thread; each step is a list item of its own
         "#]],
     );
     check_step(
         "{sleep: 1 s, wait: 1 s}",
         expect![[r#"
-            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy and compute; each step is a list item of its own
+            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy, compute and thread; each step is a list item of its own
         "#]],
     );
     check_step(
@@ -449,7 +449,7 @@ fn steps() {
     check_step(
         "{every: 1 s}",
         expect![[r#"
-            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy and compute; each step is a list item of its own
+            x.yaml:21:56: profiles.p.shutdown[0] must have exactly one of sleep, wait, poll (with every), busy, compute and thread; each step is a list item of its own
         "#]],
     );
     check_step(
@@ -485,7 +485,7 @@ fn steps() {
     check_step(
         "{nap: 1 s}",
         expect![[r#"
-            x.yaml:21:57: unknown key `profiles.p.shutdown[0].nap`; valid: busy, compute, every, poll, sleep, wait
+            x.yaml:21:57: unknown key `profiles.p.shutdown[0].nap`; valid: busy, compute, every, poll, sleep, thread, wait
         "#]],
     );
     check_step(

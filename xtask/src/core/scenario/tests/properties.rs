@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What holds for every file: no panic, no runaway, one meaning.
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{collection::vec, prelude::*, strategy::Strategy};
 
 use super::*;
 

@@ -22,6 +22,7 @@ fn profile(seconds: u64) -> Profile {
         class: None,
         about: String::new(),
         source: String::new(),
+        firmware: None,
         probe: vec![],
         shutdown: vec![Step::Wait(Nanos(seconds * 1_000_000_000))],
         remove: vec![],
@@ -35,6 +36,7 @@ fn scenario() -> Scenario {
         parent,
         kind,
         profile: Some("slow".into()),
+        names: None,
     };
     Scenario {
         name: "s".into(),
@@ -60,6 +62,7 @@ fn scenario() -> Scenario {
             name: "serial".into(),
             series: None,
             cmdline: vec!["device_shutdown_serial".into()],
+            probing: Default::default(),
             order: Order::Serial,
             restart: Restart::Reset,
             max_tasks: None,
@@ -84,9 +87,8 @@ fn trial(scenario: Scenario) -> Trial {
         repeat: 2,
         clock: scenario.clock,
         kernel: KernelSpec {
-            debug: false,
             source: "6.1".into(),
-            series: None,
+            ..KernelSpec::default()
         },
         scenario: Arc::new(scenario),
     }
@@ -268,6 +270,7 @@ fn what_cannot_be_is_refused() {
             parent: None,
             kind: NodeKind::Endpoint,
             profile: None,
+            names: None,
         };
         s.devices = vec![leaf; 40_000];
     });

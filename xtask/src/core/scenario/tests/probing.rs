@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is said of variants that probe otherwise, and of firmware.
+
+use expect_test::expect;
+
+use super::*;
+use crate::core::event::Callback;
+
+fn variant(words: &str, expect: Expect) {
+    check(
+        "stock: {order: serial}",
+        &format!("stock: {{order: serial, {words}}}"),
+        expect,
+    );
+}
+
+fn firmware(size: &str, rest: &str) -> String {
+    format!(
+        "{{id: \"15b3:1003\", about: x, source: x, firmware: {{flash: 1 MiB, size: {size}, {rest}}}}}"
+    )
+}
+
+const WAITS: &str =
+    "sector: 64 KiB, erase: {poll: 1 s, every: 500 ms}, page: 256 B, program: {sleep: 1 ms}";
+
+#[test]
+fn strategies_and_tick_rates_are_those_that_there_are() {
+    variant("probe: kthread", expect!["no error"]);
+    variant(
+        "probe: ktread",
+        expect![[r#"
+            x.yaml:11:33: variants.stock.probe cannot be `ktread`; did you mean `kthread`?
+        "#]],
+    );
+    variant("hz: 1000", expect!["no error"]);
+    variant(
+        "hz: 500",
+        expect![[r#"
+            x.yaml:11:30: variants.stock.hz: no kernel offers 500 Hz; x86 has 100, 250, 300 and 1000
+        "#]],
+    );
+}
+
+#[test]
+fn faults_are_of_devices_that_can_have_them() {
+    variant("faults: {ixgbe: error, nic: defer}", expect!["no error"]);
+    variant(
+        "faults: {ixgbe.2: error}",
+        expect![[r#"
+            x.yaml:11:35: unknown device `ixgbe.2` in variants.stock.faults.ixgbe.2; did you mean `ixgbe.0`?
+        "#]],
+    );
+    variant(
+        "faults: {sw: error}",
+        expect![[r#"
+            x.yaml:11:35: variants.stock.faults.sw: `sw` has no profile and is not probed
+        "#]],
+    );
+    variant(
+        "faults: {mlx4: no-firmware}",
+        expect![[r#"
+            x.yaml:11:35: variants.stock.faults.mlx4: the profile of `mlx4` has no firmware
+        "#]],
+    );
+    variant(
+        "faults: {ixgbe: error, ixgbe.1: defer}",
+        expect![[r#"
+            x.yaml:11:49: variants.stock.faults.ixgbe.1: `ixgbe.1` has a fault already
+        "#]],
+    );
+}
+
+#[test]
+fn firmware_fits_its_flash() {
+    check_profile(&firmware("512 KiB", WAITS), expect!["no error"]);
+    check_profile(
+        &firmware("0 B", WAITS),
+        expect![[r#"
+            x.yaml:21:76: profiles.p.firmware.size is zero; a device without firmware has no `firmware`
+        "#]],
+    );
+    check_profile(
+        &firmware("2 MiB", WAITS),
+        expect![[r#"
+            x.yaml:21:76: profiles.p.firmware.size: 2 MiB do not fit a flash of 1 MiB
+        "#]],
+    );
+    check_profile(
+        &firmware("8 B", WAITS),
+        expect![[r#"
+            x.yaml:21:76: profiles.p.firmware.size: a file has 16 B at least, its head
+        "#]],
+    );
+    check_profile(
+        &firmware("512 KiB", &WAITS.replace("64 KiB", "2 MiB")),
+        expect![[r#"
+            x.yaml:21:93: profiles.p.firmware.sector: 2 MiB are more than the flash of 1 MiB
+        "#]],
+    );
+    check_profile(
+        &firmware("512 KiB", &WAITS.replace("256 B", "128 KiB")),
+        expect![[r#"
+            x.yaml:21:142: profiles.p.firmware.page: 128 KiB are more than a sector of 64 KiB
+        "#]],
+    );
+    check_profile(
+        &firmware("512 KiB", &WAITS.replace("sleep: 1 ms", "sleep: 2 s")),
+        expect![[r#"
+            x.yaml:21:158: profiles.p.firmware.program: writing it takes 4104.0 s in all; the limit is 1 h
+        "#]],
+    );
+    check_profile(
+        &firmware("512 KiB", &WAITS.replace("{sleep: 1 ms}", "{nap: 1 ms}")),
+        expect![[r#"
+            x.yaml:21:159: unknown key `profiles.p.firmware.program.nap`; valid: busy, compute, every, poll, sleep, thread, wait
+        "#]],
+    );
+}
+
+#[test]
+fn names_begin_with_letters() {
+    check_devices(
+        "  - {name: a, profile: mlx4, names: eth}",
+        expect!["no error"],
+    );
+    check_devices(
+        "  - {name: a, profile: mlx4, names: eth0}",
+        expect![[r#"
+        x.yaml:5:37: devices[0].names takes 1 to 15 small letters, such as `eth`, not `eth0`
+    "#]],
+    );
+    check_devices(
+        "  - {name: a, type: bridge, names: eth}",
+        expect![[r#"
+        x.yaml:5:36: devices[0].names: `a` has no profile, so that no driver of ours gives it a name
+    "#]],
+    );
+}
+
+#[test]
+fn firmware_takes_its_sectors_and_pages() {
+    let own = format!(
+        "{BASE}profiles:\n  p: {}\n",
+        firmware("96 KiB", WAITS).replace("firmware:", "probe: [{wait: 1 s}], firmware:")
+    );
+    let text = own.replace("{name: mlx4, profile: mlx4}", "{name: mlx4, profile: p}");
+    let scenario = good(&text);
+    let profile = &scenario.profiles["p"];
+    let pages = 96 * 1024 / 256;
+    // Two sectors, the second of them half.
+    assert_eq!(
+        profile.nominal(Callback::Probe),
+        Nanos(2_000_000_000 + pages * 1_000_000 + 1_000_000_000)
+    );
+    assert_eq!(profile.nominal(Callback::Shutdown), Nanos(0));
+}
+
+/// A scenario that says nothing of probing has the hash that it always had.
+#[test]
+fn what_is_not_said_changes_no_hash() {
+    let said = BASE.replace("{order: serial}", "{order: serial, probe: sync}");
+    assert_eq!(good(&said).hash, good(BASE).hash);
+    let other = BASE.replace("{order: serial}", "{order: serial, probe: kthread}");
+    assert_ne!(good(&other).hash, good(BASE).hash);
+}
