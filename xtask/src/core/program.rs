@@ -17,6 +17,10 @@ use super::{
 mod firmware;
 mod vpci;
 
+/// What a kernel that checks itself is given to get into reboot(2) before anything happens to
+/// the task that called it, in nanoseconds: 50 us, which PID 1 allows, were too few.
+const DEBUG_HEAD_START: u64 = 2_000_000;
+
 /// The kernel side's own records besides callbacks: marks, configuration.
 const OTHER_RECORDS: usize = 64;
 
@@ -104,7 +108,12 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
     // A console is for looking around in: nothing happens behind the user's back.
     if finish == Finish::Restart {
         for meanwhile in &scenario.meanwhile {
-            let after = meanwhile.after.0;
+            let after = meanwhile.after.0
+                + if trial.kernel.debug {
+                    DEBUG_HEAD_START
+                } else {
+                    0
+                };
             let _ = match meanwhile.action {
                 Action::Remove(device) => {
                     writeln!(plan, "meanwhile {after} remove {}", layout.paths[device])

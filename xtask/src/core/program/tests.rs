@@ -178,3 +178,35 @@ measure: [bound]
     "#]]
     .assert_eq(&text);
 }
+
+/// A task that is killed before it is in reboot(2) does not reboot.
+#[test]
+fn slow_kernels_get_a_head_start() {
+    let text = "about: a\nkernel: \"6.1\"\nmachine: {cpus: 1, memory: 64 MiB}\n\
+        variants: {v: {order: serial}}\nmeasure: [device_shutdown]\n\
+        meanwhile: [{after: 1 us, kill: true}, {after: 50 ms, rescan: true}]\n";
+    let scenario = parse("s.yaml", text, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
+    let layout = lay_out(&scenario.devices, &scenario.machine).unwrap();
+    let scenario = Arc::new(scenario);
+    let said = |debug| {
+        let overrides = Overrides {
+            debug,
+            ..Overrides::default()
+        };
+        let trials = plan(std::slice::from_ref(&scenario), overrides);
+        let plan = files(&trials[0], &layout, Finish::Restart)
+            .remove("bootrig/plan")
+            .unwrap();
+        let plan = String::from_utf8(plan).unwrap();
+        let lines = plan.lines().filter(|l| l.starts_with("meanwhile"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        said(false),
+        ["meanwhile 1000 kill", "meanwhile 50000000 rescan"]
+    );
+    assert_eq!(
+        said(true),
+        ["meanwhile 2001000 kill", "meanwhile 52000000 rescan"]
+    );
+}
