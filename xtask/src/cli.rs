@@ -27,6 +27,8 @@ pub enum Command {
     Baseline(cmd::baseline::Args),
     /// Compare runs, baselines, or several runs of a kind.
     Compare(cmd::compare::Args),
+    /// Draw a kept run again: its report.html and trace.json.
+    Report(cmd::report::Args),
     /// Run all tests of bootrig itself.
     Test(cmd::test::Args),
     /// Say what this machine has, what is missing, and how a bench would run.

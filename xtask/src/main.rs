@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     let handled = process::install_handlers().context("handling signals");
     let result = handled.and_then(|()| match &cli.command {
         Command::Bench(args) => cmd::bench::run(args),
+        Command::Report(args) => cmd::report::run(args),
         Command::Test(args) => cmd::test::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),
         Command::List(args) => cmd::list::run(args),

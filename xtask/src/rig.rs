@@ -4,6 +4,8 @@
 
 mod artifacts;
 mod checkout;
+mod pictures;
+mod stored;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,6 +19,8 @@ use anyhow::{Context, Result};
 pub use self::{
     artifacts::{Artifacts, ReadyKernel},
     checkout::{checkout, known},
+    pictures::draw,
+    stored::Stored,
 };
 use crate::{
     core::{

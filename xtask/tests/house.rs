@@ -69,7 +69,7 @@ fn licence(name: &str) -> Option<&'static str> {
         }
         _ if last.ends_with(".md") && kernel => Some(OURS),
         _ if last.ends_with(".c") || last.ends_with(".h") || kernel => Some(KERNEL),
-        _ if [".rs", ".toml", ".yaml", ".yml", ".md", ".sh"]
+        _ if [".rs", ".toml", ".yaml", ".yml", ".md", ".sh", ".js", ".css"]
             .iter()
             .any(|e| last.ends_with(e))
             || name == ".ci/run" =>

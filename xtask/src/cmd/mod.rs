@@ -7,6 +7,7 @@ pub mod clean;
 pub mod compare;
 pub mod doctor;
 pub mod list;
+pub mod report;
 pub mod shell;
 pub mod show;
 pub mod test;

@@ -50,6 +50,17 @@ pub enum Wait {
 }
 
 impl Wait {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::FirstCallback,
+        Self::Turn,
+        Self::Task,
+        Self::Lock,
+        Self::Cpu,
+        Self::Order,
+        Self::LastCallback,
+    ];
+
     /// For people.
     pub fn text(self) -> &'static str {
         match self {
@@ -64,53 +75,89 @@ impl Wait {
     }
 }
 
-/// The shares of one boot, largest first; empty where a mark or a callback's end is missing.
+/// A callback on the way from the window's beginning to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// When, and by whom.
+    pub span: Span,
+    /// What it waited for before it held its lock, or before it began where it has none.
+    pub after: Wait,
+    /// How long that took.
+    pub waited: Nanos,
+}
+
+/// The critical path of a shutdown: what ended last, what that had waited for, and so on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// From the last to the first.
+    pub legs: Vec<Leg>,
+    /// From the last callback to the window's end.
+    pub rest: Nanos,
+}
+
+/// The critical path of one boot; `None` where a mark or a callback's end is missing, or
+/// nothing was shut down.
+pub fn way(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Option<Way> {
+    let mark = |m| log.marks.get(&m).map(|s| s.mono);
+    let (begin, end) = (mark(Mark::ShutdownBegin)?, mark(Mark::ShutdownEnd)?);
+    let spans: Option<Vec<Span>> = log.shutdowns().map(CallbackEvent::span).collect();
+    let spans = spans?;
+    let last = spans.iter().max_by_key(|s| s.end)?;
+    let finder = Finder::new(scenario, variant, &spans);
+    let mut legs = Vec::new();
+    let mut at = *last;
+    // Callbacks that took no time may each have ended before the other began.
+    let mut seen = vec![false; scenario.devices.len()];
+    loop {
+        seen[at.device] = true;
+        let found = finder.before(&at, &seen);
+        let (after, since) = found.map_or((Wait::FirstCallback, begin), |(w, s)| (w, s.end));
+        legs.push(Leg {
+            span: at,
+            after,
+            waited: at.locked - since,
+        });
+        match found {
+            Some((_, from)) => at = from,
+            None => break,
+        }
+    }
+    Some(Way {
+        legs,
+        rest: end - last.end,
+    })
+}
+
+/// The shares of one boot, largest first; empty where there is no [`way`].
 pub fn shutdown(
     scenario: &Scenario,
     variant: &Variant,
     ideal: &Ideal,
     log: &BootLog,
 ) -> Vec<Share> {
-    let mark = |m| log.marks.get(&m).map(|s| s.mono);
-    let (Some(begin), Some(end)) = (mark(Mark::ShutdownBegin), mark(Mark::ShutdownEnd)) else {
+    let Some(way) = way(scenario, variant, log) else {
         return vec![];
     };
-    let spans: Option<Vec<Span>> = log.shutdowns().map(CallbackEvent::span).collect();
     let mut shares = Shares::default();
-    let mut way = Nanos(0);
-    let spans = spans.unwrap_or_default();
-    let Some(last) = spans.iter().max_by_key(|s| s.end) else {
-        return vec![];
-    };
+    let mut long = Nanos(0);
     let name = |s: &Span| scenario.devices.get(s.device).map(|d| d.name.clone());
-    shares.add(Wait::LastCallback, end - last.end, name(last));
-    let finder = Finder::new(scenario, variant, &spans);
-    let mut at = *last;
-    // Callbacks that took no time may each have ended before the other began.
-    let mut seen = vec![false; scenario.devices.len()];
-    loop {
-        seen[at.device] = true;
-        let took = at.end - at.locked;
+    let last = way.legs.first().and_then(|l| name(&l.span));
+    shares.add(Wait::LastCallback, way.rest, last);
+    for leg in &way.legs {
+        let took = leg.span.end - leg.span.locked;
         let needed = match variant.order {
             Order::Serial => took,
             Order::Parallel => {
-                ideal::needed(scenario, variant, Callback::Shutdown, at.device, took)
+                let device = leg.span.device;
+                ideal::needed(scenario, variant, Callback::Shutdown, device, took)
             }
         };
-        shares.add(Wait::Cpu, took - needed, name(&at));
-        way = way + needed;
-        let (what, from) = match finder.before(&at, &seen) {
-            Some(found) => found,
-            None => {
-                shares.add(Wait::FirstCallback, at.locked - begin, name(&at));
-                break;
-            }
-        };
-        shares.add(what, at.locked - from.end, name(&at));
-        at = from;
+        shares.add(Wait::Cpu, took - needed, name(&leg.span));
+        long = long + needed;
+        shares.add(leg.after, leg.waited, name(&leg.span));
     }
-    if way > ideal.time {
-        shares.add(Wait::Order, way - ideal.time, None);
+    if long > ideal.time {
+        shares.add(Wait::Order, long - ideal.time, None);
     }
     shares.ranked()
 }

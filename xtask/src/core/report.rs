@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run's summary as text for people: Markdown tables, which read well on a terminal too.
 
+mod grid;
 mod growth;
+mod html;
+mod timeline;
+mod trace;
+mod view;
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+use grid::Grid;
+pub(super) use grid::table;
+pub use html::html;
+pub use trace::trace;
+pub use view::{Made, View};
 
 use super::{
     ideal::Bound,
@@ -31,7 +40,8 @@ pub fn text(summary: &Summary, scenarios: &[&Scenario]) -> String {
     out
 }
 
-fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) {
+/// What was booted, by which clock, on how many CPUs.
+fn heading(scenario: &Scenario, part: &ScenarioSummary) -> String {
     let clock = part.variants.first().map_or(scenario.clock, |v| v.clock);
     let asked = scenario.machine.cpus;
     let cpus = match part.cpus {
@@ -40,10 +50,8 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         }
         _ => counted(asked as usize, "CPU"),
     };
-    let _ = writeln!(
-        out,
-        "## {}: kernel {}{}, {clock} time, {}, {}\n",
-        part.name,
+    format!(
+        "kernel {}{}, {clock} time, {}, {}",
         scenario.kernel,
         if part.debug {
             " that checks itself (no time is judged)"
@@ -52,7 +60,11 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         },
         cpus,
         counted(scenario.devices.len(), "device"),
-    );
+    )
+}
+
+fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) {
+    let _ = writeln!(out, "## {}: {}\n", part.name, heading(scenario, part));
     let own_table = |m: &&Metric| !probing::covers(scenario, **m);
     for metric in scenario.metrics.iter().filter(own_table) {
         if part
@@ -69,14 +81,16 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         }
     }
     if scenario.metrics.contains(&Metric::DeviceShutdown) {
-        let _ = writeln!(
-            out,
-            "### device_shutdown by device\n\n{}\n",
-            device_table(scenario, part)
-        );
+        let (devices, left_out) = device_table(scenario, part);
+        let _ = writeln!(out, "### device_shutdown by device\n\n{devices}\n");
+        if left_out > 0 {
+            let _ = writeln!(out, "{}\n", left_out_text(left_out));
+        }
     }
     probing::tables(out, scenario, part);
-    blame(out, part);
+    if let Some(blame) = blame_table(part) {
+        let _ = writeln!(out, "### beyond the ideal\n\n{blame}\n");
+    }
     probing::findings(out, part);
     failures(out, part);
     if !part.expectations.is_empty() {
@@ -88,25 +102,6 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
 /// `1 CPU`, `15 devices`.
 fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// A Markdown table: the first column to the left, all others to the right.
-pub(super) fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(ASCII_MARKDOWN)
-        .set_header(header.iter().copied());
-    for row in rows {
-        table.add_row(row);
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_cell_alignment(if index == 0 {
-            CellAlignment::Left
-        } else {
-            CellAlignment::Right
-        });
-    }
-    table
 }
 
 fn theirs(scenario: &Scenario, variant: &str, metric: Metric) -> Option<Nanos> {
@@ -123,7 +118,7 @@ fn or_dash<T: std::fmt::Display>(value: Option<T>) -> String {
     value.map_or_else(|| "-".into(), |v| v.to_string())
 }
 
-fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> Table {
+fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> Grid {
     let value = |v: &VariantSummary| v.metrics.get(metric.name()).cloned();
     if metric == Metric::Reboot {
         return reboot_table(part);
@@ -183,7 +178,7 @@ fn ideal_cells(measured: Option<&MetricSummary>) -> [String; 3] {
     ]
 }
 
-fn reboot_table(part: &ScenarioSummary) -> Table {
+fn reboot_table(part: &ScenarioSummary) -> Grid {
     let columns = [
         "reboot",
         "reboot/user_space",
@@ -249,8 +244,8 @@ fn device_groups<'a>(scenario: &'a Scenario, part: &ScenarioSummary) -> Vec<Grou
     groups
 }
 
-/// Devices by group: the slowest of each, by variant.
-fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> String {
+/// Devices by group: the slowest of each, by variant; and how many groups were left out.
+fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> (Grid, usize) {
     let mut groups = device_groups(scenario, part);
     let left_out = groups.len().saturating_sub(MOST_GROUPS);
     if left_out > 0 {
@@ -274,21 +269,19 @@ fn device_table(scenario: &Scenario, part: &ScenarioSummary) -> String {
         row.extend(group.slowest.iter().map(|s| or_dash(s.map(Nanos))));
         row
     });
-    let mut text = table(&header, rows.collect()).to_string();
-    if left_out > 0 {
-        let _ = write!(
-            text,
-            "\n\nThe slowest {MOST_GROUPS}; {left_out} more are in summary.json."
-        );
-    }
-    text
+    (table(&header, rows.collect()), left_out)
+}
+
+/// What stands below a table that leaves out so many groups.
+fn left_out_text(left_out: usize) -> String {
+    format!("The slowest {MOST_GROUPS}; {left_out} more are in summary.json.")
 }
 
 /// Less than this of the window, and less than this time, is not worth a line.
 const WORTH_A_LINE: (f64, u64) = (0.001, 100_000);
 
-/// Where the time beyond the ideal goes.
-fn blame(out: &mut String, part: &ScenarioSummary) {
+/// Where the time beyond the ideal goes; `None`: nowhere worth a line.
+fn blame_table(part: &ScenarioSummary) -> Option<Grid> {
     let mut rows = Vec::new();
     for variant in &part.variants {
         let window = variant.metrics.get(Metric::DeviceShutdown.name());
@@ -308,17 +301,15 @@ fn blame(out: &mut String, part: &ScenarioSummary) {
             ]);
         }
     }
-    if !rows.is_empty() {
-        let header = [
-            "variant",
-            "where device_shutdown goes beyond its devices",
-            "time",
-            "of it",
-            "times",
-            "most of it",
-        ];
-        let _ = writeln!(out, "### beyond the ideal\n\n{}\n", table(&header, rows));
-    }
+    let header = [
+        "variant",
+        "where device_shutdown goes beyond its devices",
+        "time",
+        "of it",
+        "times",
+        "most of it",
+    ];
+    (!rows.is_empty()).then(|| table(&header, rows))
 }
 
 fn failures(out: &mut String, part: &ScenarioSummary) {
@@ -336,7 +327,7 @@ fn failures(out: &mut String, part: &ScenarioSummary) {
     }
 }
 
-fn expectation_table(part: &ScenarioSummary) -> Table {
+fn expectation_table(part: &ScenarioSummary) -> Grid {
     let rows = part.expectations.iter().map(|e| {
         let ok = match e.ok {
             Some(true) => "ok",

@@ -4,6 +4,7 @@
 
 pub mod baselines;
 pub mod cache;
+pub mod export;
 pub mod files;
 pub mod host;
 pub mod initramfs;

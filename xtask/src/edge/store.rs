@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Run folders: `<results>/<run-id>/{run.yaml, trials/, samples.csv, summary.json, console/}`.
+//! Run folders: `<results>/<run-id>/{run.yaml, scenarios/, trials/, samples.csv,
+//! summary.json, report.html, trace.json, console/}`.
 //!
 //! Each trial's result is stored whole as soon as it is known. samples.csv holds them in
 //! plan order, so it is the same however many trials ran side by side, and it is written
@@ -20,18 +21,23 @@ mod read;
 pub use self::read::Finished;
 use super::files::{self, free_space, read_file, write_whole};
 use crate::core::{
-    boot::TrialResult,
+    boot::{Outcome, TrialResult},
     fault::Fault,
     machine::RawBoot,
     plan::{KernelSpec, Trial, file_stem},
     samples,
-    scenario::{Clock, UnderTest},
+    scenario::{self, Clock, Scenario, UnderTest},
     summary::{self, Summary},
 };
 
 /// The longest file of a run that is read back: a trial with a hundred thousand devices has
 /// some 100 MB.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// The longest scenario that a run keeps: ten thousand devices have some 1 MB.
+const MOST_SCENARIO_BYTES: u64 = 64 << 20;
+/// The folder of a run's scenarios.
+const SCENARIOS: &str = "scenarios";
 
 /// Version of run.yaml and of the stored trials.
 pub const SCHEMA: u32 = 1;
@@ -228,35 +234,63 @@ impl Run {
         Ok(header)
     }
 
-    /// Opens an earlier run to make what is missing of `plan`. Trials that failed because
-    /// of the machine are forgotten and made again.
-    pub fn resume(results: &Path, id: &str, plan: &[Trial]) -> Result<Self> {
+    /// Keeps `scenarios` as they are now, so that the run can be read when their files have
+    /// changed. Not so a sweep, which has no file of its own: it is read from the checkout.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub fn keep_scenarios<'s>(
+        &self,
+        scenarios: impl IntoIterator<Item = &'s Scenario>,
+    ) -> Result<()> {
+        let dir = self.dir.join(SCENARIOS);
+        fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        for scenario in scenarios.into_iter().filter(|s| s.sweep.is_none()) {
+            let path = dir.join(format!("{}.yaml", scenario.name));
+            write_whole(&path, scenario::to_yaml(scenario).as_bytes())
+                .map_err(|e| explain(e, &self.dir))?;
+        }
+        Ok(())
+    }
+
+    /// The scenarios that run `id` kept, of those that can still be read, by their hash.
+    pub fn kept_scenarios(results: &Path, id: &str) -> BTreeMap<String, Scenario> {
+        let known = scenario::Known::default();
+        let read = |(name, path): (String, PathBuf)| {
+            let bytes = read_file(&path, MOST_SCENARIO_BYTES).ok()?;
+            let text = String::from_utf8(bytes).ok()?;
+            let scenario = scenario::parse(&name, &text, &known).ok()?;
+            Some((scenario.hash.clone(), scenario))
+        };
+        let files = files::list(&results.join(id).join(SCENARIOS));
+        files.into_iter().filter_map(read).collect()
+    }
+
+    /// The results of run `id` that there are of `plan`, as they were stored.
+    ///
+    /// # Errors
+    /// Usage: one is damaged; says which.
+    pub fn results(
+        results: &Path,
+        id: &str,
+        plan: &[Trial],
+    ) -> Result<BTreeMap<String, TrialResult>> {
         let dir = results.join(id);
         let mut known = BTreeMap::new();
         for trial in plan {
-            let path = trial_path(&dir, trial);
-            let bytes = match read_file(&path, MOST_BYTES) {
-                Ok(bytes) => bytes,
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(e) => {
-                    let why = format!("{}: {e}; delete it to make the trial again", path.display());
-                    return Err(Fault::usage(why).into());
-                }
-            };
-            let result: TrialResult = serde_json::from_slice(&bytes).with_context(|| {
-                format!(
-                    "reading {}; delete it to make the trial again",
-                    path.display()
-                )
-            })?;
-            let again = matches!(
-                result.outcome,
-                crate::core::boot::Outcome::Infrastructure(_)
-            );
-            if result.id == trial.id && !again {
+            if let Some(result) = stored(&dir, trial)? {
                 known.insert(trial.id.clone(), result);
             }
         }
+        Ok(known)
+    }
+
+    /// Opens an earlier run to make what is missing of `plan`. Trials that failed because
+    /// of the machine are forgotten and made again.
+    pub fn resume(results: &Path, id: &str, plan: &[Trial]) -> Result<Self> {
+        let mut known = Self::results(results, id, plan)?;
+        known.retain(|_, result| !matches!(result.outcome, Outcome::Infrastructure(_)));
+        let dir = results.join(id);
         Self::open(dir, known, plan).map_err(|e| explain(e, results))
     }
 
@@ -381,6 +415,27 @@ fn other_schema(text: &str) -> Option<u64> {
 fn explain(error: anyhow::Error, place: &Path) -> anyhow::Error {
     const ADVICE: &str = "free some there, or keep runs on another disk with --results DIR";
     files::explain(error, place, free_space(place), ADVICE)
+}
+
+/// What is stored of `trial`, if it is.
+///
+/// # Errors
+/// Usage: it is damaged.
+fn stored(dir: &Path, trial: &Trial) -> Result<Option<TrialResult>> {
+    let path = trial_path(dir, trial);
+    let bytes = match read_file(&path, MOST_BYTES) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => {
+            let why = format!("{}: {e}; delete it to make the trial again", path.display());
+            return Err(Fault::usage(why).into());
+        }
+    };
+    let result: TrialResult = serde_json::from_slice(&bytes).with_context(|| {
+        let path = path.display();
+        format!("reading {path}; delete it to make the trial again")
+    })?;
+    Ok((result.id == trial.id).then_some(result))
 }
 
 fn trial_path(dir: &Path, trial: &Trial) -> PathBuf {

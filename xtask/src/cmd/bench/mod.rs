@@ -37,7 +37,7 @@ use crate::{
         store::{Header, Run, SCHEMA, ScenarioRef},
         terminal,
     },
-    rig::{Artifacts, ReadyKernel, Rig, checkout, known},
+    rig::{Artifacts, ReadyKernel, Rig, checkout, draw, known},
 };
 
 /// What is booted when nothing is named.
@@ -150,12 +150,18 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.dry_run {
         return dry_run(&rig, &job.plan);
     }
-    let run = match &job.header {
+    let (header, run) = match &job.header {
         Some(header) => {
             rig.same_as(header)?;
-            Run::resume(&results, &header.id, &job.plan)?
+            let run = Run::resume(&results, &header.id, &job.plan)?;
+            (header.clone(), run)
         }
-        None => Run::create(&results, &header(args, &job, &rig, &host))?,
+        None => {
+            let header = header(args, &job, &rig, &host);
+            let run = Run::create(&results, &header)?;
+            run.keep_scenarios(&job.scenarios)?;
+            (header, run)
+        }
     };
     let id = run
         .dir()
@@ -189,13 +195,17 @@ pub fn run(args: &Args) -> Result<Exit> {
     let summary =
         summarise(&id, host, rig.notes(), &job.plan, &run.results).with_growth(&job.scenarios);
     run.finish(&summary)?;
+    draw(run.dir(), &header, &summary, &job.plan, &run.results)?;
     let named: Vec<&Scenario> = job.scenarios.iter().flat_map(|s| s.members()).collect();
     if args.json {
         terminal::out_line(&serde_json::to_string_pretty(&summary)?)?;
     } else {
         terminal::out(&report::text(&summary, &named))?;
     }
-    terminal::say(&format!("run {id} kept in {}", run.dir().display()));
+    terminal::say(&format!(
+        "run {id} kept in {}; its pictures: report.html, trace.json",
+        run.dir().display()
+    ));
     match ended {
         Ended::Stopped => {
             terminal::say(&format!(

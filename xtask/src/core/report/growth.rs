@@ -3,7 +3,11 @@
 
 use std::fmt::Write;
 
-use super::{expectation_table, failures, or_dash, oracle, table};
+use super::{
+    expectation_table, failures,
+    grid::{Grid, table},
+    or_dash, oracle,
+};
 use crate::core::{
     growth::{Fit, Growth},
     scenario::Over,
@@ -13,55 +17,77 @@ use crate::core::{
 
 /// The sections of all sweeps of `summary`.
 pub(super) fn sections(out: &mut String, summary: &Summary) {
+    for sweep in sweeps(summary) {
+        section(out, &sweep);
+    }
+}
+
+/// A sweep as it is shown.
+pub(super) struct Grown<'a> {
+    /// The scenario.
+    pub name: &'a str,
+    /// What there is more of.
+    pub over: Over,
+    /// Its sizes.
+    pub parts: Vec<&'a ScenarioSummary>,
+    /// By metric, in the order of the growths: how each variant grows.
+    pub metrics: Vec<(&'a str, Vec<&'a Growth>)>,
+}
+
+/// The sweeps of `summary`, in the plan's order.
+pub(super) fn sweeps(summary: &Summary) -> Vec<Grown<'_>> {
     let mut names: Vec<&str> = Vec::new();
     for point in summary.scenarios.iter().filter_map(|s| s.point.as_ref()) {
         if !names.contains(&point.of.as_str()) {
             names.push(&point.of);
         }
     }
-    for name in names {
-        section(out, summary, name);
-    }
+    names
+        .into_iter()
+        .filter_map(|n| sweep(summary, n))
+        .collect()
 }
 
-fn section(out: &mut String, summary: &Summary, name: &str) {
+fn sweep<'a>(summary: &'a Summary, name: &'a str) -> Option<Grown<'a>> {
     let of = |part: &&ScenarioSummary| part.point.as_ref().is_some_and(|p| p.of == name);
     let parts: Vec<_> = summary.scenarios.iter().filter(of).collect();
-    let grown: Vec<_> = summary
-        .growth
-        .iter()
-        .filter(|g| g.scenario == name)
-        .collect();
-    let Some(over) = parts.first().and_then(|p| p.point.as_ref()).map(|p| p.over) else {
-        return;
-    };
-    let _ = writeln!(out, "## {name}: growth over {over}\n");
-    let mut metrics: Vec<&str> = Vec::new();
-    for growth in &grown {
-        if !metrics.contains(&growth.metric.as_str()) && !growth.points.is_empty() {
-            metrics.push(&growth.metric);
+    let over = parts.first()?.point.as_ref()?.over;
+    let mut metrics: Vec<(&str, Vec<&Growth>)> = Vec::new();
+    for growth in summary.growth.iter().filter(|g| g.scenario == name) {
+        match metrics.iter_mut().find(|(m, _)| *m == growth.metric) {
+            Some((_, all)) => all.push(growth),
+            None => metrics.push((&growth.metric, vec![growth])),
         }
     }
-    for metric in metrics {
-        let of: Vec<_> = grown
-            .iter()
-            .copied()
-            .filter(|g| g.metric == metric)
-            .collect();
-        let _ = writeln!(out, "### {metric}\n\n{}\n", figures(&parts, over, &of));
+    metrics.retain(|(_, all)| all.iter().any(|g| !g.points.is_empty()));
+    Some(Grown {
+        name,
+        over,
+        parts,
+        metrics,
+    })
+}
+
+fn section(out: &mut String, sweep: &Grown) {
+    let Grown {
+        name, over, parts, ..
+    } = sweep;
+    let _ = writeln!(out, "## {name}: growth over {over}\n");
+    for (metric, of) in &sweep.metrics {
+        let _ = writeln!(out, "### {metric}\n\n{}\n", figures(parts, *over, of));
     }
-    for part in &parts {
+    for part in parts {
         failures(out, part);
         if !part.expectations.is_empty() {
             let table = expectation_table(part);
             let _ = writeln!(out, "### expectations of {}\n\n{table}\n", part.name);
         }
     }
-    oracle(out, &parts);
+    oracle(out, parts);
 }
 
 /// A row a variant, a column a size.
-fn figures(parts: &[&ScenarioSummary], over: Over, of: &[&Growth]) -> comfy_table::Table {
+pub(super) fn figures(parts: &[&ScenarioSummary], over: Over, of: &[&Growth]) -> Grid {
     let sizes: Vec<u64> = parts
         .iter()
         .filter_map(|p| Some(p.point.as_ref()?.value))

@@ -4,9 +4,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use comfy_table::Table;
-
-use super::{ideal_cells, or_dash, table, theirs};
+use super::{grid::Grid, ideal_cells, or_dash, table, theirs};
 use crate::core::{
     scenario::{Metric, Scenario, Strategy, Variant, group},
     summary::{PROBE_TASKS, ScenarioSummary, VariantSummary},
@@ -64,7 +62,7 @@ fn variant<'s>(scenario: &'s Scenario, name: &str) -> Option<&'s Variant> {
     scenario.variants.iter().find(|v| v.name == name)
 }
 
-fn probing(scenario: &Scenario, part: &ScenarioSummary) -> Table {
+fn probing(scenario: &Scenario, part: &ScenarioSummary) -> Grid {
     let metrics: Vec<Metric> = TOGETHER
         .into_iter()
         .filter(|m| scenario.metrics.contains(m))
@@ -107,7 +105,7 @@ struct Cells<'p> {
 
 /// Strategies against firmware or none: all cards, and one of them on the average, as that
 /// report has it. `None` where the scenario does not compare these.
-fn layout_of_2014(scenario: &Scenario, part: &ScenarioSummary) -> Option<Table> {
+fn layout_of_2014(scenario: &Scenario, part: &ScenarioSummary) -> Option<Grid> {
     let mut rows: Vec<(Strategy, Cells<'_>)> = Vec::new();
     for summary in &part.variants {
         let variant = variant(scenario, &summary.name)?;
@@ -165,7 +163,7 @@ fn layout_of_2014(scenario: &Scenario, part: &ScenarioSummary) -> Option<Table> 
 }
 
 /// Devices of a group that came to the same end stand in one line.
-fn became(part: &ScenarioSummary) -> Table {
+fn became(part: &ScenarioSummary) -> Grid {
     let mut rows = Vec::new();
     for variant in &part.variants {
         let mut lines: Vec<(&str, &str, Vec<&str>)> = Vec::new();

@@ -57,7 +57,9 @@ fn devices(names: impl Iterator<Item = String>) -> String {
         expectations: vec![],
         findings: vec![],
     };
-    device_table(&scenario, &part)
+    let (grid, left_out) = device_table(&scenario, &part);
+    let note = (left_out > 0).then(|| format!("\n\n{}", left_out_text(left_out)));
+    format!("{grid}{}", note.unwrap_or_default())
 }
 
 #[test]

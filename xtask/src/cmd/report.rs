@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask report`: draws a kept run again.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::{
+    core::fault::Exit,
+    edge::{store::Run, terminal},
+    rig::{self, Stored},
+};
+
+/// Options of `report`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A run: its folder, or its name in results/.
+    run: String,
+    /// Where runs are kept.
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+}
+
+/// Writes report.html and trace.json of a run anew, from what was measured then.
+///
+/// # Errors
+/// Usage: there is no such run, or it is of another version or damaged.
+pub fn run(args: &Args) -> Result<Exit> {
+    let root = rig::checkout()?;
+    let results = args.results.clone().unwrap_or_else(|| root.join("results"));
+    let (results, id) = Run::locate(&results, &args.run);
+    let stored = Stored::read(&root, &results, &id)?;
+    let dir = results.join(&id);
+    let summary = stored.summary();
+    rig::draw(
+        &dir,
+        &stored.header,
+        &summary,
+        &stored.plan,
+        &stored.results,
+    )?;
+    for name in ["report.html", "trace.json"] {
+        terminal::out_line(&dir.join(name).display().to_string())?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is written of a run for others to read.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::files::{self, free_space, write_whole};
+
+/// Writes the file `name` into the run's folder `dir`, whole or not at all.
+///
+/// # Errors
+/// When the disk is full or fails.
+pub fn write(dir: &Path, name: &str, text: &str) -> Result<()> {
+    const ADVICE: &str = "free some there; `cargo xtask report RUN` draws the run again";
+    write_whole(&dir.join(name), text.as_bytes())
+        .map_err(|e| files::explain(e, dir, free_space(dir), ADVICE))
+}
