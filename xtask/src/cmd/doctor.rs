@@ -95,6 +95,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         install::ensure(Wishes {
             yes: args.yes,
             backports: args.backports,
+            ..Wishes::default()
         })?;
     }
     let diagnosis = diagnose()?;

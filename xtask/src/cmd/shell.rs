@@ -78,6 +78,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     ensure(Wishes {
         yes: args.yes,
         backports: false,
+        ..Wishes::default()
     })?;
     let say = |line: &str| terminal::say(line);
     let ready = args.kernel.clone().zip(args.kbuild.clone());

@@ -30,7 +30,7 @@ pub struct Args {
     /// Consent to installing packages.
     #[arg(long)]
     yes: bool,
-    /// Leave out the tests that build kernels and boot machines.
+    /// Leave out the tests that build kernels, boot machines and open a browser.
     #[arg(long)]
     no_boot: bool,
     /// Give up after this many minutes.
@@ -58,6 +58,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if !args.no_boot {
         host::ensure(Wishes {
             yes: args.yes,
+            tests: true,
             ..Wishes::default()
         })?;
     }
@@ -90,8 +91,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         session.cpio()?;
     }
     if args.no_boot {
-        terminal::say("left out: real boots (--no-boot)");
+        terminal::say("left out: real boots and a real browser (--no-boot)");
     } else {
+        session.browser(filter)?;
         session.boots(filter)?;
     }
     let Totals { passed, failed } = session.totals;
@@ -195,6 +197,18 @@ impl Session<'_> {
             "the initramfs as cpio reads it",
             &[&args[..], &only].concat(),
         )
+    }
+
+    /// The tests that need a browser: xtask/tests/browser.rs.
+    fn browser(&mut self, filter: Option<&str>) -> Result<()> {
+        if host::browser().is_none() {
+            terminal::say("left out: reports in a browser: install Chromium or Google Chrome");
+            return Ok(());
+        }
+        let mut args = vec!["test", "--package", "xtask", "--test", "browser"];
+        args.extend(["--", "--ignored", "--test-threads=1"]);
+        args.extend(filter);
+        self.tests("reports in a browser", &args)
     }
 
     /// The tests that need kernels and QEMU: xtask/tests/boot_*.rs, one after another,

@@ -249,6 +249,61 @@ pub fn good(trial: &Trial) -> RawBoot {
     }
 }
 
+/// Ten thousand devices, one by one and side by side, in groups and under bridges.
+pub fn ten_thousand() -> Scenario {
+    let mut big = scenario();
+    big.devices.clear();
+    for bridge in 0..40 {
+        let name = format!("bridge.{bridge}");
+        big.devices
+            .push(device(&name, None, NodeKind::Bridge, Some("bridge")));
+    }
+    for number in 0..9960 {
+        let (kind, profile) = [("disk", "slow"), ("nic", "locked"), ("other", "quick")][number % 3];
+        let name = format!("{kind}.{number}");
+        big.devices.push(device(
+            &name,
+            Some(number % 40),
+            NodeKind::Endpoint,
+            Some(profile),
+        ));
+    }
+    big
+}
+
+/// What a correct guest of [`ten_thousand`] leaves behind; [`shutdowns`] takes its time.
+pub fn many(trial: &Trial) -> RawBoot {
+    let devices = &trial.scenario.devices;
+    let delay = |d: usize| -> u64 {
+        let profile = trial.scenario.profile(trial.variant(), d).unwrap();
+        profile.shutdown.iter().map(|s| s.nominal().0).sum()
+    };
+    let mut calls = Vec::new();
+    let (mut now, mut free) = (SHUTDOWN, SHUTDOWN);
+    let mut below = vec![SHUTDOWN; devices.len()];
+    for d in (0..devices.len()).rev() {
+        let serial = trial.variant().name != "parallel";
+        let begin = if serial { now } else { below[d] };
+        let has_lock = devices[d].name.starts_with("nic");
+        let locked = if has_lock { begin.max(free) } else { begin };
+        let end = locked + delay(d);
+        if has_lock {
+            free = end;
+        }
+        now = end;
+        if let Some(parent) = devices[d].parent {
+            below[parent] = below[parent].max(end);
+        }
+        calls.push((d, begin, locked, end));
+    }
+    calls.sort_by_key(|c| (c.1, c.0));
+    RawBoot {
+        end: End::Finished,
+        channel: channel(trial, &calls),
+        console: Vec::new(),
+    }
+}
+
 type Script = Box<dyn Fn(&Trial, u32) -> Result<RawBoot, Stopped> + Sync + Send>;
 
 /// A machine that does what its script says; the script is given the trial and how often

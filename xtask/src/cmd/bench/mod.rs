@@ -143,6 +143,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     ensure(Wishes {
         yes: args.yes,
         backports: args.backports,
+        ..Wishes::default()
     })?;
     let artifacts = Artifacts::provide(&root, cache, &job.plan, &job.ready, &say)?;
     let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Restart, &say)?;

@@ -118,7 +118,8 @@ pub(super) fn figures(parts: &[&ScenarioSummary], over: Over, of: &[&Growth]) ->
     table(&header, rows)
 }
 
-fn size(over: Over, value: u64) -> String {
+/// An amount of what grows.
+pub(super) fn size(over: Over, value: u64) -> String {
     match over {
         Over::Delay => Nanos(value).to_string(),
         Over::Devices | Over::Cpus => value.to_string(),

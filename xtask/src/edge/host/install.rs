@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     distro::Distro,
-    needs::{Need, missing},
+    needs::{Need, missing, missing_for_tests},
     packages::{Rights, Situation, Step, plan},
 };
 use crate::{
@@ -35,6 +35,8 @@ pub struct Wishes {
     pub yes: bool,
     /// Take QEMU from backports where the distribution's own is old.
     pub backports: bool,
+    /// What bootrig's own tests need as well.
+    pub tests: bool,
 }
 
 /// Sees to it that everything a bench needs is here: at once if it is; else after showing
@@ -46,7 +48,7 @@ pub struct Wishes {
 /// interrupted.
 pub fn ensure(wishes: Wishes) -> Result<()> {
     let distro = Distro::here();
-    let lacking = missing(distro.manager())?;
+    let lacking = lacking(&distro, wishes)?;
     if lacking.is_empty() && !wishes.backports {
         return Ok(());
     }
@@ -81,7 +83,7 @@ pub fn ensure(wishes: Wishes) -> Result<()> {
         ));
     }
     carry_out(&steps)?;
-    let still = missing(situation.manager)?;
+    let still = self::lacking(&distro, wishes)?;
     if !still.is_empty() {
         bail!(
             "installed, but still missing: {}; see the package manager's messages above",
@@ -89,6 +91,14 @@ pub fn ensure(wishes: Wishes) -> Result<()> {
         );
     }
     Ok(())
+}
+
+fn lacking(distro: &Distro, wishes: Wishes) -> Result<Vec<Need>> {
+    let mut all = missing(distro.manager())?;
+    if wishes.tests {
+        all.extend(missing_for_tests(distro)?);
+    }
+    Ok(all)
 }
 
 /// Names of needs, for messages.

@@ -16,3 +16,4 @@ pub mod packages;
 pub mod resources;
 
 pub use install::{Wishes, ensure};
+pub use needs::browser;

@@ -3,12 +3,17 @@
 //! program on the PATH, a library by linking with it), so it does not matter who
 //! installed it or how.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::distro::Manager;
+use super::distro::{Distro, Manager};
 use crate::{
     core::{apt_sources::DEBIAN_KEYRINGS, qemu_version::QemuVersion, units::Bytes},
     edge::{files::free_space, process},
@@ -51,6 +56,8 @@ pub enum Need {
     DebianKeys,
     /// qemu-system-x86_64.
     Qemu,
+    /// A Chromium: opens reports in bootrig's own tests, and nothing else needs it.
+    Browser,
 }
 
 /// What a test program, linked statically, needs at most while it is made.
@@ -61,7 +68,7 @@ const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
 impl Need {
-    /// All of them, in the order in which they are reported.
+    /// All that a bench needs, in the order in which they are reported.
     pub const ALL: [Self; 14] = [
         Self::Compiler,
         Self::StaticLibc,
@@ -96,6 +103,7 @@ impl Need {
             Self::DpkgDeb => ("dpkg-deb", "unpacks Debian's kernel sources"),
             Self::DebianKeys => ("Debian's archive keys", "verify Debian's kernel sources"),
             Self::Qemu => ("qemu-system-x86_64", "boots"),
+            Self::Browser => ("Chromium", "opens reports in bootrig's own tests"),
         }
     }
 
@@ -123,6 +131,7 @@ impl Need {
             Self::Xz => program("xz"),
             Self::DpkgDeb => program("dpkg-deb"),
             Self::Qemu => program("qemu-system-x86_64"),
+            Self::Browser => Ok(browser().is_some()),
             Self::DebianKeys => Ok(DEBIAN_KEYRINGS.iter().any(|k| Path::new(k).is_file())),
             Self::StaticLibc => links(
                 "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n",
@@ -134,6 +143,35 @@ impl Need {
             ),
         }
     }
+}
+
+/// A Chromium that runs without a window, if one is here.
+pub fn browser() -> Option<PathBuf> {
+    const NAMES: [&str; 5] = [
+        "chromium-headless-shell",
+        "chromium",
+        "google-chrome-stable",
+        "google-chrome",
+        "headless_shell",
+    ];
+    NAMES.into_iter().find_map(process::which)
+}
+
+/// What is missing here for bootrig's own tests, beside what a bench needs. Where no package
+/// has a browser that can read what tests write (Ubuntu's is a snap), none is missing.
+///
+/// # Errors
+/// Only when interrupted.
+pub fn missing_for_tests(distro: &Distro) -> Result<Vec<Need>> {
+    let packaged = match distro.manager() {
+        Some(Manager::Apt) => distro.id == "debian",
+        manager => manager.is_some(),
+    };
+    let here = Need::Browser.is_met()?;
+    Ok((packaged && !here)
+        .then_some(Need::Browser)
+        .into_iter()
+        .collect())
 }
 
 /// Whether gcc makes a program of `source` with `flag`.
@@ -224,5 +262,18 @@ mod tests {
         assert!(Need::DebianKeys.concerns(Some(Manager::Apt)));
         assert!(!Need::DebianKeys.concerns(Some(Manager::Dnf)) && !Need::DpkgDeb.concerns(None));
         assert!(Need::Qemu.concerns(None));
+    }
+
+    #[test]
+    fn a_browser_is_missing_only_where_a_package_has_one() {
+        let missing = |release: &str| missing_for_tests(&Distro::parse(release)).unwrap();
+        assert_eq!(missing("ID=ubuntu\nID_LIKE=debian\n"), []);
+        assert_eq!(missing("ID=unheard-of\n"), []);
+        let want: &[Need] = if browser().is_some() {
+            &[]
+        } else {
+            &[Need::Browser]
+        };
+        assert_eq!(missing("ID=debian\n"), want);
     }
 }

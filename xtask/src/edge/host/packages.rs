@@ -56,6 +56,12 @@ pub fn package(manager: Manager, need: Need) -> &'static str {
             "qemu-system-x86",
             "qemu-x86",
         ],
+        Browser => [
+            "chromium-headless-shell",
+            "chromium-headless",
+            "chromium",
+            "chromium",
+        ],
     };
     match manager {
         Manager::Apt => apt,

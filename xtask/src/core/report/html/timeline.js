@@ -271,8 +271,9 @@
         sums[line * (wide + 1) + Math.floor(from)] += 1;
         sums[line * (wide + 1) + Math.min(Math.ceil(to), wide)] -= 1;
       }
-      const picture = g.getImageData(left, top, wide, high);
-      const [r, green, b] = this.rgb(this.color.own);
+      const layer = new OffscreenCanvas(wide, high);
+      const picture = new ImageData(wide, high);
+      const color = this.rgb(this.color.own);
       const most = Math.max(1, (this.y1 - this.y0) / high);
       for (let line = 0; line < high; line++) {
         let sum = 0;
@@ -280,13 +281,11 @@
           sum += sums[line * (wide + 1) + c];
           if (sum <= 0) continue;
           const alpha = 0.25 + 0.75 * Math.min(sum / most, 1);
-          const p = (line * wide + c) * 4;
-          picture.data[p] += (r - picture.data[p]) * alpha;
-          picture.data[p + 1] += (green - picture.data[p + 1]) * alpha;
-          picture.data[p + 2] += (b - picture.data[p + 2]) * alpha;
+          picture.data.set([...color, 255 * alpha], (line * wide + c) * 4);
         }
       }
-      g.putImageData(picture, left, top);
+      layer.getContext("2d").putImageData(picture, 0, 0);
+      g.drawImage(layer, left / ratio, top / ratio, wide / ratio, high / ratio);
     }
 
     rgb(hex) {
