@@ -40,6 +40,15 @@ pub(super) fn tables(out: &mut String, scenario: &Scenario, part: &ScenarioSumma
     }
 }
 
+/// The same tables, each with what it is of.
+pub(super) fn grids(scenario: &Scenario, part: &ScenarioSummary) -> Vec<(&'static str, Grid)> {
+    let any = part.variants.iter().any(|v| !v.became.is_empty());
+    let own = covers(scenario, Metric::Bound).then(|| ("Probing", probing(scenario, part)));
+    let old = layout_of_2014(scenario, part).map(|t| ("Probing, both cards and one", t));
+    let lost = any.then(|| ("What became of devices", became(part)));
+    [own, old, lost].into_iter().flatten().collect()
+}
+
 /// What is no time and not wrong.
 pub(super) fn findings(out: &mut String, part: &ScenarioSummary) {
     for finding in &part.findings {

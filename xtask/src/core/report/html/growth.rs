@@ -93,9 +93,9 @@ fn plot(sweep: &Grown, of: &[&Growth]) -> Option<String> {
     if x0 >= x1 || x0 == 0 || y0 == 0 {
         return None;
     }
-    // Room at the edges; as much again where nothing grows.
+    // Room at the edges.
     let x = (x0 as f64 / 1.15, x1 as f64 * 1.15);
-    let y = (y0 as f64 / 1.6, y1 as f64 * 1.6);
+    let y = decades((y0 as f64 / 1.6, y1 as f64 * 1.6));
     let mut svg = String::new();
     let drawn = {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -104,6 +104,16 @@ fn plot(sweep: &Grown, of: &[&Growth]) -> Option<String> {
     // A string takes all that is drawn on it.
     drawn.ok()?;
     Some(svg)
+}
+
+/// A scale that has a power of ten or more in it, since those are what it is labelled with:
+/// whole decades where it would have none.
+fn decades((low, high): (f64, f64)) -> (f64, f64) {
+    if low.log10().ceil() <= high.log10().floor() {
+        return (low, high);
+    }
+    let (from, to) = (low.log10().floor(), high.log10().ceil());
+    (10f64.powf(from), 10f64.powf(to))
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

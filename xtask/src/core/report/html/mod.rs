@@ -128,13 +128,21 @@ fn head(view: &View) -> Markup {
             @for note in &summary.notes {
                 p.note { (note) }
             }
-            @if summary.scenarios.len() > 1 {
-                nav aria-label="Scenarios" {
-                    ul {
-                        @for part in &summary.scenarios {
-                            li { a href={ "#scenario-" (part.name) } { (part.name) } }
-                        }
-                    }
+            @if summary.scenarios.len() > 1 { (contents(summary)) }
+        }
+    }
+}
+
+/// Where to find which scenario; the sizes of a sweep are below it.
+fn contents(summary: &Summary) -> Markup {
+    html! {
+        nav aria-label="Scenarios" {
+            ul {
+                @for part in summary.scenarios.iter().filter(|p| p.point.is_none()) {
+                    li { a href={ "#scenario-" (part.name) } { (part.name) } }
+                }
+                @for sweep in super::growth::sweeps(summary) {
+                    li { a href={ "#growth-" (sweep.name) } { (sweep.name) } }
                 }
             }
         }

@@ -9,7 +9,7 @@ use crate::core::{
     report::{
         MOST_GROUPS, blame_table, device_table, expectation_table,
         grid::{self, Grid},
-        heading, left_out_text, metric_table,
+        heading, left_out_text, metric_table, probing,
         timeline::{Lane, Phase, Timeline, order_text},
         view::{View, pair},
     },
@@ -38,6 +38,11 @@ pub fn section(
             @for metric in ORDER.iter().filter(|m| scenario.metrics.contains(m)) {
                 (metric_part(scenario, part, *metric))
             }
+            @for (what, grid) in probing::grids(scenario, part) {
+                h3 { (what) }
+                (table(what, &grid))
+            }
+            @for finding in &part.findings { p.note { (finding) } }
             @if let Some(grid) = blame_table(part) {
                 h3 { "Beyond the ideal" }
                 (table("Where the time beyond the ideal goes", &grid))

@@ -299,13 +299,16 @@
       g.fillStyle = g.strokeStyle = color.path;
       g.lineWidth = 1;
       g.beginPath();
+      // Lines between more callbacks than can be told apart would be one surface.
+      const seen = lane.path.filter(([i]) => lane.to[i] >= this.x0 && lane.from[i] <= this.x1);
+      const joined = seen.length <= 300;
       let before = null;
-      for (const [i] of lane.path) {
+      for (const [i] of seen) {
         const middle = this.y(plot, lane.row[i] + 0.5);
         const from = this.x(lane.locked[i]);
         const to = this.x(lane.to[i]);
         if (thick < THIN) g.fillRect(from, middle - 1, Math.max(to - from, 1.5), 2);
-        if (before && Math.abs(before[1] - middle) > 2) {
+        if (joined && before && Math.abs(before[1] - middle) > 2) {
           g.moveTo(before[0], before[1]);
           g.lineTo(from, middle);
         }
