@@ -29,6 +29,10 @@ pub enum Command {
     Compare(cmd::compare::Args),
     /// Draw a kept run again: its report.html and trace.json.
     Report(cmd::report::Args),
+    /// Write a run in a form that another tool reads.
+    Export(cmd::export::Args),
+    /// Where a metric changed for good over many runs.
+    Trend(cmd::trend::Args),
     /// Run all tests of bootrig itself.
     Test(cmd::test::Args),
     /// Say what this machine has, what is missing, and how a bench would run.

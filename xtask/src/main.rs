@@ -26,6 +26,8 @@ fn main() -> ExitCode {
         Command::Shell(args) => cmd::shell::run(args),
         Command::Baseline(args) => cmd::baseline::run(args),
         Command::Compare(args) => cmd::compare::run(args),
+        Command::Export(args) => cmd::export::run(args),
+        Command::Trend(args) => cmd::trend::run(args),
         Command::Clean(args) => cmd::clean::run(args),
     });
     match result {

@@ -4,6 +4,7 @@
 
 mod artifacts;
 mod checkout;
+mod exported;
 mod pictures;
 mod stored;
 
@@ -19,6 +20,7 @@ use anyhow::{Context, Result};
 pub use self::{
     artifacts::{Artifacts, ReadyKernel},
     checkout::{checkout, known},
+    exported::exported,
     pictures::draw,
     stored::Stored,
 };

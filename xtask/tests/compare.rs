@@ -229,3 +229,53 @@ fn other_machines_and_clocks_are_refused_unless_forced() {
         assert!(text.contains("FORCED") && text.contains(want), "{text}");
     }
 }
+
+/// Boots of the same thing by the wall clock, whose noise widens what counts as a change.
+#[test]
+fn boots_of_the_same_widen_what_counts_and_warn() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path();
+    let mut s = scenario();
+    s.clock = Clock::Wall;
+    s.variants.truncate(1);
+    let plan = bootrig::core::plan::with_same(trials(s, 6));
+    assert_eq!(plan.len(), 1 + 12 + 6);
+    // Every other boot of the same takes 40 ms longer: 15 % of noise.
+    let machine = |by: u64| {
+        Scripted::new(move |t: &Trial, _| {
+            let odd = t.id.contains("same") && t.repeat % 2 == 1;
+            Ok(slower(
+                t,
+                0,
+                if odd {
+                    40 * MS
+                } else {
+                    by + u64::from(t.repeat)
+                },
+            ))
+        })
+    };
+    let before = make(results, &header("before"), &plan, &machine(0));
+    let noise = before.scenarios[0].noise.as_ref().unwrap();
+    assert_eq!((noise.variant.as_str(), noise.boots), ("serial", 12));
+    assert!(noise.metrics["device_shutdown"].floor > 0.1, "{noise:?}");
+    // What is not measured is no sample.
+    assert_eq!(
+        before.scenarios[0].variants[0].metrics["boot"]
+            .samples
+            .len(),
+        5
+    );
+    let csv = fs::read_to_string(results.join("before/samples.csv")).unwrap();
+    assert!(!csv.contains("same") && !csv.contains("warm-up"), "{csv}");
+    let warned = before.scenarios[0].warnings.iter();
+    let warned = warned.map(ToString::to_string).collect::<String>();
+    assert!(warned.contains("with so few boots"), "{warned}");
+    // +5 % of a metric this noisy is nothing to go by.
+    make(results, &header("after"), &plan, &machine(13 * MS));
+    let (code, text, error) = compare(results, &["before", "after"]);
+    assert_ne!(code, Some(1), "{text}{error}");
+    make(results, &header("far"), &plan, &machine(130 * MS));
+    let (code, text, _) = compare(results, &["before", "far"]);
+    assert_eq!(code, Some(1), "{text}");
+}

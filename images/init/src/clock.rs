@@ -40,6 +40,15 @@ pub fn mono() -> u64 {
     sys::monotonic_ns()
 }
 
+/// Spins for `ns`: what sleeps wakes up in step with the timer's ticks, and would undo what
+/// the waiting is for.
+pub fn spin(ns: u64) {
+    let end = mono().saturating_add(ns);
+    while mono() < end {
+        std::hint::spin_loop();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +57,9 @@ mod tests {
     fn never_runs_backwards() {
         let (a, b) = (now(), now());
         assert!(a.mono <= b.mono && a.mono > 0, "{a} {b}");
+        let before = mono();
+        spin(100_000);
+        assert!(mono() - before >= 100_000);
         assert_eq!(Stamp { mono: 1, tsc: 2 }.to_string(), "mono=1 tsc=2");
     }
 }

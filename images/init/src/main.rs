@@ -106,6 +106,7 @@ fn first_boot() -> Result<std::convert::Infallible, Failure> {
                 channel::end();
                 channel::exit(channel::FINISHED)
             }
+            Command::Wait(ns) => clock::spin(ns),
             Command::Set { name, value } => sysctl::set(&name, &value)?,
             Command::Meanwhile(event) => events.push(event),
             Command::Reboot => shutdown::reboot(&events)?,

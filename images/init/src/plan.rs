@@ -11,6 +11,8 @@ use crate::{
 
 /// Most `meanwhile` lines.
 const MOST_EVENTS: usize = 64;
+/// Longest `wait`, in ns: it moves acts between two ticks, no further.
+const LONGEST: u64 = 1_000_000_000;
 /// Latest time of an event, in ns: an hour, as for any delay.
 const LATEST: u64 = 3_600_000_000_000;
 
@@ -31,6 +33,8 @@ pub enum Command {
     Flush(Option<u64>),
     /// Have the kernel side write all its records, and end the machine.
     Stop,
+    /// Spin for so many ns.
+    Wait(u64),
     /// Change a setting of the kernel.
     Set {
         /// As sysctl(8) writes it, with dots.
@@ -117,6 +121,10 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
                 None => return wrong("bad_time"),
             },
             ("stop", "") => Command::Stop,
+            ("wait", time) => match pci::number(time).filter(|ns| *ns <= LONGEST) {
+                Some(ns) => Command::Wait(ns),
+                None => return wrong("bad_time"),
+            },
             ("set", setting) => match set(setting) {
                 Some(command) => command,
                 None => return wrong("bad_setting"),
@@ -226,11 +234,13 @@ mod tests {
     fn reads_every_command() {
         let load = |name: &str| Command::Load(name.into());
         check(
-            "bootrig-plan 1\nload marks\nload dummy_pci\nflush\nreboot\n",
+            "bootrig-plan 1\nload marks\nwait 1234\nload dummy_pci\nflush\nwait 0\nreboot\n",
             Ok(vec![
                 load("marks"),
+                Command::Wait(1234),
                 load("dummy_pci"),
                 Command::Flush(None),
+                Command::Wait(0),
                 Command::Reboot,
             ]),
         );
@@ -362,6 +372,12 @@ mod tests {
             ),
             ("bootrig-plan 1\nreboot now\n", "plan:2:unknown_command"),
             ("bootrig-plan 1\n\nreboot\n", "plan:2:unknown_command"),
+            ("bootrig-plan 1\nwait\nreboot\n", "plan:2:bad_time"),
+            ("bootrig-plan 1\nwait -1\nreboot\n", "plan:2:bad_time"),
+            (
+                "bootrig-plan 1\nwait 1000000001\nreboot\n",
+                "plan:2:bad_time",
+            ),
             ("bootrig-plan 1\nload\nreboot\n", "plan:2:bad_name"),
             ("bootrig-plan 1\nload ../x\nreboot\n", "plan:2:bad_name"),
             ("bootrig-plan 1\nload a b\nreboot\n", "plan:2:bad_name"),

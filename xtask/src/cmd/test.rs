@@ -24,6 +24,9 @@ use crate::{
 /// Compares the initramfs with what the program cpio reads.
 const CPIO_TEST: &str = "edge::initramfs::tests::cpio_finds_exactly_what_went_in";
 
+/// Reads exports with the readers of other projects.
+const READERS_TEST: &str = "exports_are_read_by_their_readers";
+
 /// Options of `test`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -89,6 +92,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     session.tests("unit and replay tests", &plain)?;
     if filter.is_none_or(|f| CPIO_TEST.contains(f)) {
         session.cpio()?;
+    }
+    if filter.is_none_or(|f| READERS_TEST.contains(f)) {
+        session.readers()?;
     }
     if args.no_boot {
         terminal::say("left out: real boots and a real browser (--no-boot)");
@@ -209,6 +215,22 @@ impl Session<'_> {
         args.extend(["--", "--ignored", "--test-threads=1"]);
         args.extend(filter);
         self.tests("reports in a browser", &args)
+    }
+
+    /// The test that needs Python, and PyPI the first time.
+    fn readers(&mut self) -> Result<()> {
+        if !host::Need::PythonVenv.is_met()? {
+            terminal::say(&format!(
+                "left out: {READERS_TEST}: python3 with venv is not installed (cargo xtask test --yes installs it)"
+            ));
+            return Ok(());
+        }
+        let args = ["test", "--package", "xtask", "--test", "export"];
+        let only = ["--", "--ignored", "--exact", READERS_TEST];
+        self.tests(
+            "exports as their readers see them",
+            &[&args[..], &only].concat(),
+        )
     }
 
     /// The tests that need kernels and QEMU: xtask/tests/boot_*.rs, one after another,

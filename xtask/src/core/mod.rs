@@ -5,9 +5,11 @@
 pub mod apt_sources;
 pub mod blame;
 pub mod boot;
+pub mod chart;
 pub mod compare;
 pub mod console;
 pub mod event;
+pub mod export;
 pub mod fault;
 pub mod growth;
 pub mod ideal;
@@ -24,4 +26,5 @@ pub mod samples;
 pub mod scenario;
 pub mod stats;
 pub mod summary;
+pub mod trend;
 pub mod units;

@@ -51,6 +51,22 @@ impl fmt::Display for KernelSpec {
     }
 }
 
+/// The longest tick that a kernel has, HZ=100, in ns.
+const LONGEST_TICK: u64 = 10_000_000;
+/// The golden ratio's part of it.
+const PHASE_STEP: u64 = 6_180_340;
+
+/// What a boot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Its samples count.
+    Measured,
+    /// It fills the host's caches, and does not count.
+    WarmUp,
+    /// One of many of the same thing (A/A), which show how far apart such boots are.
+    Same,
+}
+
 /// One planned boot of one variant.
 #[derive(Clone, Debug)]
 pub struct Trial {
@@ -64,6 +80,8 @@ pub struct Trial {
     pub variant: usize,
     /// 0-based.
     pub repeat: u32,
+    /// What it is for.
+    pub role: Role,
     /// The clock in force.
     pub clock: Clock,
     /// Which kernel to boot.
@@ -91,6 +109,16 @@ impl Trial {
     /// Host time after which the guest counts as hung.
     pub fn timeout(&self) -> Nanos {
         self.scenario.timeout
+    }
+    /// How long PID 1 waits before it has the driver attach, and again before it restarts:
+    /// ns. In virtual time each repeat after the first has a phase of its own against the
+    /// timer's ticks, which all variants share; the first has none. The multiples of the
+    /// golden ratio are spread evenly over any tick, however many there are (Weyl 1916).
+    pub fn phase(&self) -> u64 {
+        match self.clock {
+            Clock::Virtual => u64::from(self.repeat) * PHASE_STEP % LONGEST_TICK,
+            Clock::Wall => 0,
+        }
     }
     /// Seed of everything random in the machine: the same for all variants of a repeat.
     pub fn seed(&self) -> u64 {
@@ -148,6 +176,7 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                     scenario: scenario.clone(),
                     variant,
                     repeat,
+                    role: Role::Measured,
                     clock,
                     kernel,
                 });
@@ -155,4 +184,59 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
         }
     }
     trials
+}
+
+/// Fewer boots a variant can show no significant change, so that there is nothing to know
+/// about their noise.
+const FEWEST_FOR_SAME: u32 = 5;
+/// Boots of the same that are enough, however many are measured.
+const MOST_SAME: u32 = 20;
+
+/// The plan with what wall time needs first: a boot that does not count, and, where there is
+/// enough to be measured, twice as many boots of the first variant as each variant has, that
+/// show what this host can see.
+pub fn with_same(plan: Vec<Trial>) -> Vec<Trial> {
+    let mut out: Vec<Trial> = Vec::new();
+    for part in plan.chunk_by(|a, b| a.scenario.name == b.scenario.name) {
+        let first = &part[0];
+        let repeats = part.iter().map(|t| t.repeat + 1).max().unwrap_or(0);
+        if first.clock == Clock::Wall && repeats >= FEWEST_FOR_SAME {
+            let more = |role, name: String, repeat| Trial {
+                id: format!("{}/{}/{name}", first.scenario.name, first.variant().name),
+                role,
+                repeat,
+                ..first.clone()
+            };
+            out.push(more(Role::WarmUp, "warm-up".into(), 0));
+            let same = (2 * repeats).min(MOST_SAME);
+            out.extend((0..same).map(|n| more(Role::Same, format!("same-{n}"), n)));
+        }
+        out.extend_from_slice(part);
+    }
+    for (index, trial) in out.iter_mut().enumerate() {
+        trial.index = index;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However few the phases, no gap between neighbours within a tick is much longer than an
+    /// even spread would leave.
+    #[test]
+    fn phases_fill_every_tick() {
+        for tick in [1_000_000, 4_000_000, 10_000_000] {
+            for count in [5, 10, 50] {
+                let mut phases: Vec<u64> = (0..count)
+                    .map(|n| n * PHASE_STEP % LONGEST_TICK % tick)
+                    .collect();
+                phases.sort_unstable();
+                phases.push(phases[0] + tick);
+                let gap = phases.windows(2).map(|w| w[1] - w[0]).max().unwrap();
+                assert!(gap * count < 3 * tick, "{count} in {tick}: {phases:?}");
+            }
+        }
+    }
 }

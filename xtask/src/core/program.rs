@@ -30,6 +30,9 @@ pub const PROBE_PLAN: &str = "bootrig-plan 1\nreboot\n";
 /// Where PID 1 finds the kernel that kexec is to start.
 pub const KEXEC_KERNEL: &str = "bootrig/kernel";
 
+/// The module whose load is timed.
+const DRIVER: &str = "dummy_pci";
+
 /// What PID 1 does after it has loaded the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
@@ -48,9 +51,6 @@ pub fn modules(machine: &MachineSpec, probing: &Probing) -> &'static [&'static s
         (_, Backend::Guest) => &["marks", "vpci", DRIVER],
     }
 }
-
-/// The module with the devices' driver.
-const DRIVER: &str = "dummy_pci";
 
 /// How long a probe that never returns is waited for, beside what all others take: less than
 /// after what time the kernel's own watchdog says that it is stuck.
@@ -95,7 +95,15 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
     };
     let scenario = &trial.scenario;
     let mut plan = String::from("bootrig-plan 1\n");
+    // Before what is timed begins; PID 1's own clock has begun long since.
+    let phase = match trial.phase() {
+        0 => String::new(),
+        phase => format!("wait {phase}\n"),
+    };
     for module in modules(&scenario.machine, probing) {
+        if *module == DRIVER {
+            plan.push_str(&phase);
+        }
         let _ = match *module {
             DRIVER => writeln!(plan, "{}", load_driver(trial)),
             other => writeln!(plan, "load {other}"),
@@ -126,6 +134,7 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
             let _ = writeln!(plan, "set {name} {value}");
         }
     }
+    plan.push_str(&phase);
     let _ = writeln!(plan, "{end}");
     let records = records(trial);
     let mut files = BTreeMap::from([

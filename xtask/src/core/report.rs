@@ -4,6 +4,7 @@
 mod grid;
 mod growth;
 mod html;
+mod noise;
 mod timeline;
 mod trace;
 mod view;
@@ -92,6 +93,7 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         let _ = writeln!(out, "### beyond the ideal\n\n{blame}\n");
     }
     probing::findings(out, part);
+    noise::noise(out, part);
     failures(out, part);
     if !part.expectations.is_empty() {
         let _ = writeln!(out, "### expectations\n\n{}\n", expectation_table(part));

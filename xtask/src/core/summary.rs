@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::noise::{NoiseSummary, Warning};
 use super::{
     blame::Share,
     boot::{Outcome, TrialResult},
@@ -13,12 +14,14 @@ use super::{
     fault::Exit,
     growth::{self, Growth},
     ideal::Bound,
-    plan::Trial,
+    plan::{Role, Trial},
     probing, samples,
     scenario::{Clock, Expectation, Metric, Point, Scenario, Target, Tolerance, Variant},
     stats,
     units::Nanos,
 };
+
+mod noise;
 
 /// Version of the document; raised when a field changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -64,6 +67,12 @@ pub struct ScenarioSummary {
     pub cpus: Option<u32>,
     /// Whether its kernels checked themselves (`--debug`).
     pub debug: bool,
+    /// Wall time: what the host can see, by boots of the same thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<NoiseSummary>,
+    /// What makes the figures doubtful.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// In the file's order; none where `debug`, nor of variants that are not available.
     pub expectations: Vec<Judged>,
     /// What differs between variants and is neither a time nor wrong: names of devices.
@@ -76,6 +85,9 @@ pub struct ScenarioSummary {
 pub struct VariantSummary {
     /// Its name.
     pub name: String,
+    /// The kernel that it boots, as asked for: `6.1+parallel-shutdown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// The clock of all its numbers.
     pub clock: Clock,
     /// How its boots ended: the worst of them, a failure of the machine above one of the
@@ -328,6 +340,9 @@ pub fn summarise(
     plan: &[Trial],
     results: &BTreeMap<String, TrialResult>,
 ) -> Summary {
+    let (measured, rest): (Vec<Trial>, Vec<Trial>) =
+        plan.iter().cloned().partition(|t| t.role == Role::Measured);
+    let plan = &measured[..];
     let mut scenarios: Vec<&Trial> = Vec::new();
     for trial in plan {
         if !scenarios
@@ -339,7 +354,11 @@ pub fn summarise(
     }
     let scenarios = scenarios
         .into_iter()
-        .map(|t| scenario_summary(&t.scenario, plan, results))
+        .map(|t| ScenarioSummary {
+            noise: NoiseSummary::of(&t.scenario, plan, &rest, results),
+            ..scenario_summary(&t.scenario, plan, results)
+        })
+        .map(|s| s.with_warnings(&host))
         .collect();
     Summary {
         schema: SCHEMA,
@@ -366,7 +385,11 @@ fn scenario_summary(
                 .collect();
             let found: Vec<_> = trials.iter().filter_map(|t| results.get(&t.id)).collect();
             let clock = trials.first().map_or(scenario.clock, |t| t.clock);
-            variant_summary(scenario, variant, clock, trials.len(), &found)
+            let kernel = trials.first().map(|t| t.kernel.to_string());
+            VariantSummary {
+                kernel,
+                ..variant_summary(scenario, variant, clock, trials.len(), &found)
+            }
         })
         .collect();
     let own = || plan.iter().filter(|t| t.scenario.name == scenario.name);
@@ -391,6 +414,8 @@ fn scenario_summary(
         variants,
         cpus,
         debug,
+        noise: None,
+        warnings: vec![],
         expectations,
     }
 }
@@ -442,6 +467,7 @@ fn variant_summary(
     let completed = || found.iter().filter_map(|r| r.log.as_ref());
     VariantSummary {
         name: variant.name.clone(),
+        kernel: None,
         clock,
         outcome,
         metrics,

@@ -24,7 +24,7 @@ use crate::core::{
     boot::{Outcome, TrialResult},
     fault::Fault,
     machine::RawBoot,
-    plan::{KernelSpec, Trial, file_stem},
+    plan::{KernelSpec, Role, Trial, file_stem},
     samples,
     scenario::{self, Clock, Scenario, UnderTest},
     summary::{self, Summary},
@@ -373,7 +373,10 @@ impl Run {
 
     /// Adds a trial's rows to samples.csv once all trials before it have theirs.
     fn note(&mut self, trial: &Trial, result: &TrialResult) -> Result<()> {
-        let rows = summary::samples(&trial.scenario, result);
+        let rows = match trial.role {
+            Role::Measured => summary::samples(&trial.scenario, result),
+            Role::WarmUp | Role::Same => Vec::new(),
+        };
         self.rows.insert(trial.index, samples::lines(trial, &rows));
         while let Some(rows) = self.rows.remove(&self.next) {
             self.append(&rows)?;

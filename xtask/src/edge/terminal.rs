@@ -2,7 +2,10 @@
 //! Standard output is for results, standard error for progress. A reader that goes away
 //! (`| head`, a closed pager) is no failure: what is being measured goes on and is kept.
 
-use std::io::{self, ErrorKind, Write};
+use std::{
+    env,
+    io::{self, ErrorKind, IsTerminal, Write},
+};
 
 use anyhow::{Context, Result};
 
@@ -32,4 +35,75 @@ pub fn out_line(line: &str) -> Result<()> {
 /// Writes a line of progress, if anybody reads it.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// How standard output may look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Columns; `None`: it is no terminal.
+    pub width: Option<usize>,
+    /// Whether it may be coloured.
+    pub colour: bool,
+}
+
+/// How standard output may look: colour on terminals only, and not where the user sets
+/// `NO_COLOR` (no-color.org) or the terminal is dumb.
+pub fn look() -> Look {
+    if !io::stdout().is_terminal() {
+        return Look::default();
+    }
+    let width = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |s| s.ws_col.into());
+    let unwanted = env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let dumb = env::var_os("TERM").is_none_or(|t| t == "dumb");
+    Look {
+        width: Some(if width == 0 { 80 } else { width }),
+        colour: !unwanted && !dumb,
+    }
+}
+
+/// Words of reports that are worth a colour (SGR).
+const WORDS: [(&str, &str); 6] = [
+    ("MISSED", "31"),
+    ("FAILED", "31"),
+    ("FORCED", "31"),
+    (" slower |", "31"),
+    (" faster |", "32"),
+    (" inconclusive |", "33"),
+];
+
+impl Look {
+    /// `text` with its verdicts in colour, where that may be.
+    pub fn painted(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        if self.colour {
+            for (word, colour) in WORDS {
+                let inner = word.trim_matches(['|', ' ']);
+                let painted = word.replace(inner, &format!("\x1b[{colour}m{inner}\x1b[0m"));
+                text = text.replace(word, &painted);
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_only_where_it_may_be() {
+        let text = "| a | slower | slower than\n| b | MISSED |\n";
+        let look = |colour| Look {
+            width: None,
+            colour,
+        };
+        assert_eq!(look(false).painted(text), text);
+        assert_eq!(
+            look(true).painted(text),
+            "| a | \x1b[31mslower\x1b[0m | slower than\n| b | \x1b[31mMISSED\x1b[0m |\n"
+        );
+        if !io::stdout().is_terminal() {
+            assert_eq!(super::look(), Look::default());
+        }
+    }
 }

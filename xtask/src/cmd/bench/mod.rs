@@ -4,28 +4,34 @@
 mod progress;
 
 use std::{
+    fs::File,
+    io::Write,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
 use progress::Progress;
 
 use crate::{
     core::{
         boot::TrialResult,
+        chart,
+        export::Format,
         fault::{Exit, Fault},
         machine::RawBoot,
         measure::{Ended, Options, Sink, measure},
-        plan::{Overrides, Trial, plan},
+        plan::{Overrides, Trial, plan, with_same},
         program::Finish,
         report,
         scenario::{Clock, Known, Scenario, Switched, UnderTest, hint},
-        summary::{self, summarise},
+        summary::{self, Summary, summarise},
     },
     edge::{
         cache::Cache,
+        files::write_whole,
         host::{
             fingerprint::Fingerprint,
             install::{Wishes, ensure},
@@ -37,7 +43,7 @@ use crate::{
         store::{Header, Run, SCHEMA, ScenarioRef},
         terminal,
     },
-    rig::{Artifacts, ReadyKernel, Rig, checkout, draw, known},
+    rig::{Artifacts, ReadyKernel, Rig, checkout, draw, exported, known},
 };
 
 /// What is booted when nothing is named.
@@ -62,6 +68,17 @@ pub struct Args {
     /// Boots side by side (virtual time only). Default: one a host CPU.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
+    /// Write the run in this form too: junit, hyperfine, kcidb, csv, github-action-benchmark,
+    /// bencher or prometheus. May be given again.
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = export)]
+    export: Vec<(Format, PathBuf)>,
+    /// Append the report as Markdown to this file, as CI step summaries are written.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Wall time: leave out the boots of the same thing (A/A) that show what this host can
+    /// see.
+    #[arg(long)]
+    no_aa: bool,
     /// Print one JSON document (summary.json) on stdout.
     #[arg(long)]
     json: bool,
@@ -109,6 +126,14 @@ pub struct Args {
     /// Take QEMU from the distribution's backports where its own is older than 8.1.
     #[arg(long)]
     backports: bool,
+}
+
+fn export(text: &str) -> Result<(Format, PathBuf), String> {
+    let (format, path) = text
+        .split_once('=')
+        .filter(|(_, path)| !path.is_empty())
+        .ok_or("it is FORMAT=FILE")?;
+    Ok((Format::from_str(format, false)?, path.into()))
 }
 
 /// What is to be run: new, or what an earlier run was.
@@ -198,11 +223,17 @@ pub fn run(args: &Args) -> Result<Exit> {
     run.finish(&summary)?;
     draw(run.dir(), &header, &summary, &job.plan, &run.results)?;
     let named: Vec<&Scenario> = job.scenarios.iter().flat_map(|s| s.members()).collect();
+    let text = report::text(&summary, &named);
     if args.json {
         terminal::out_line(&serde_json::to_string_pretty(&summary)?)?;
     } else {
-        terminal::out(&report::text(&summary, &named))?;
+        let look = terminal::look();
+        terminal::out(&look.painted(&text))?;
+        if let Some(width) = look.width {
+            terminal::out(&chart::bars(&summary, width, look.colour))?;
+        }
     }
+    hand_on(args, &results, &id, &summary, &text)?;
     terminal::say(&format!(
         "run {id} kept in {}; its pictures: report.html, trace.json",
         run.dir().display()
@@ -224,6 +255,28 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
         Ended::Complete => Ok(summary::exit(&summary)),
     }
+}
+
+/// Writes what was asked for beside the run's own folder.
+fn hand_on(args: &Args, results: &Path, id: &str, summary: &Summary, text: &str) -> Result<()> {
+    if let Some(path) = &args.markdown {
+        // CI systems collect what several steps add.
+        File::options()
+            .create(true)
+            .append(true)
+            .open(path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .with_context(|| format!("adding the report to {}", path.display()))?;
+    }
+    if args.export.is_empty() {
+        return Ok(());
+    }
+    let header = Run::header(results, id)?;
+    for (format, path) in &args.export {
+        let text = exported(&header, summary, *format, "bootrig")?;
+        write_whole(path, text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Keeps each result, and shows the progress.
@@ -306,6 +359,11 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
             debug: h.debug,
         },
     );
+    // A run that is gone on with has what its own command line asked for.
+    let no_aa = match &header {
+        Some(header) => header.command.iter().any(|word| word == "--no-aa"),
+        None => args.no_aa,
+    };
     let ready = match &header {
         Some(header) => header.ready_kernel.clone(),
         None => args
@@ -322,7 +380,11 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
         .cloned()
         .map(Arc::new);
     Ok(Job {
-        plan: plan(&members.collect::<Vec<_>>(), overrides),
+        plan: if no_aa {
+            plan(&members.collect::<Vec<_>>(), overrides)
+        } else {
+            with_same(plan(&members.collect::<Vec<_>>(), overrides))
+        },
         scenarios: loaded,
         given,
         under_test,

@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.json {
         terminal::out_line(&serde_json::to_string_pretty(&comparison)?)?;
     } else {
-        terminal::out(&comparison.text())?;
+        terminal::out(&terminal::look().painted(&comparison.text()))?;
     }
     Ok(comparison.exit())
 }

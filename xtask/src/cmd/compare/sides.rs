@@ -124,6 +124,8 @@ fn of_run(run: &Finished) -> Result<Side> {
         let mut variants = BTreeMap::new();
         for variant in &scenario.variants {
             let mut values = values(variant);
+            let noise = scenario.noise.iter().flat_map(|n| &n.metrics);
+            values.noise = noise.map(|(m, n)| (m.clone(), n.floor)).collect();
             if basis.clock == Clock::Virtual && variant.completed() {
                 values.spans = spans(run, &rows, &scenario.name, &variant.name);
             }
@@ -134,6 +136,7 @@ fn of_run(run: &Finished) -> Result<Side> {
     Ok(Side {
         label: String::new(),
         scenarios,
+        growth: run.summary.growth.clone(),
     })
 }
 
@@ -215,6 +218,7 @@ fn of_baseline(folder: &Path, scenario: &str) -> Result<Side> {
     Ok(Side {
         label: String::new(),
         scenarios: [(scenario.to_owned(), measured)].into(),
+        growth: Vec::new(),
     })
 }
 

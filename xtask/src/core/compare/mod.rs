@@ -10,9 +10,11 @@ pub use self::{
     basis::{Basis, Kernel},
     devices::{Spans, Ticks},
     exact::{Difference, Identity, differences},
+    growth::GrowthRow,
 };
 use super::{
     fault::Exit,
+    growth::Growth,
     scenario::{Clock, Metric},
     stats::{
         rank,
@@ -23,6 +25,7 @@ use super::{
 mod basis;
 mod devices;
 mod exact;
+mod growth;
 mod text;
 
 /// Version of the document that `--json` prints.
@@ -35,6 +38,8 @@ pub struct Side {
     pub label: String,
     /// By scenario.
     pub scenarios: BTreeMap<String, Measured>,
+    /// How its sweeps grow.
+    pub growth: Vec<Growth>,
 }
 
 /// What was measured of one scenario.
@@ -139,6 +144,8 @@ pub struct Comparison {
     pub missing: Vec<String>,
     /// What has no numbers, because boots failed.
     pub failed: Vec<Failed>,
+    /// How sweeps grow; what changed first.
+    pub growth: Vec<GrowthRow>,
     /// The most important first.
     pub rows: Vec<Row>,
 }
@@ -181,6 +188,7 @@ pub fn compare(before: &Side, after: &Side, wishes: &Wishes) -> Result<Compariso
         notes: Vec::new(),
         missing: Vec::new(),
         failed: Vec::new(),
+        growth: growth::compare(&before.growth, &after.growth),
         rows: Vec::new(),
     };
     let common = common(&before.scenarios, &after.scenarios, "", &mut out.missing);
@@ -326,7 +334,11 @@ fn by_rank(a: &Values, b: &Values, metrics: &[&str], limits: &Limits) -> Vec<Row
                 limits.least(judged.before),
             );
             if judged.verdict == Verdict::Inconclusive {
-                row.note = Some(why_inconclusive(&row, &limits));
+                let of_family = Limits {
+                    alpha: limits.alpha / family.len() as f64,
+                    ..limits
+                };
+                row.note = Some(why_inconclusive(&row, &of_family));
             }
             rows.push(row);
         }
@@ -365,9 +377,14 @@ impl Comparison {
             .rows
             .iter()
             .any(|r| r.kind == Kind::Metric && r.judgement.verdict == Verdict::Inconclusive);
-        if any(Verdict::Slower) || self.failed.iter().any(regressed) {
+        let grown = |v: Verdict| self.growth.iter().any(|g| g.verdict == v);
+        if any(Verdict::Slower) || grown(Verdict::Slower) || self.failed.iter().any(regressed) {
             Exit::Failed
-        } else if main_inconclusive || !self.failed.is_empty() || self.rows.is_empty() {
+        } else if main_inconclusive
+            || grown(Verdict::Inconclusive)
+            || !self.failed.is_empty()
+            || self.rows.is_empty()
+        {
             Exit::Inconclusive
         } else {
             Exit::Done

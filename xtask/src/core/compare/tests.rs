@@ -39,6 +39,7 @@ fn side(label: &str, basis: Basis, metrics: BTreeMap<String, Vec<u64>>) -> Side 
     Side {
         label: label.into(),
         scenarios: [("s".to_owned(), measured)].into(),
+        growth: vec![],
     }
 }
 

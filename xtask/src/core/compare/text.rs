@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Comparison, Kind, Row};
+use super::{Comparison, GrowthRow, Kind, Row};
 use crate::core::{report::table, scenario::Clock, stats::verdict::Verdict, units::Nanos};
 
 /// Rows of devices and parts that somebody still reads.
@@ -39,6 +39,9 @@ pub(super) fn text(comparison: &Comparison) -> String {
         comparison.rows.iter().partition(|r| r.kind == Kind::Metric);
     if !main.is_empty() {
         let _ = writeln!(out, "### metrics\n\n{}\n", rows(&main));
+    }
+    if !comparison.growth.is_empty() {
+        let _ = writeln!(out, "### growth\n\n{}\n", growth(&comparison.growth));
     }
     let same = |r: &&&Row| r.judgement.verdict == Verdict::NoChange && r.note.is_none();
     let changed: Vec<&Row> = rest.iter().filter(|r| !same(r)).copied().collect();
@@ -103,6 +106,28 @@ fn list(out: &mut String, lines: &[String]) {
     if !lines.is_empty() {
         out.push('\n');
     }
+}
+
+fn growth(rows: &[GrowthRow]) -> String {
+    let header = [
+        "sweep", "variant", "metric", "over", "before", "after", "verdict",
+    ];
+    let exponent = |value: f64, interval: Option<(f64, f64)>| match interval {
+        Some((low, high)) => format!("{value:.3} ({low:.3}..{high:.3})"),
+        None => format!("{value:.3}"),
+    };
+    let cells = |row: &GrowthRow| {
+        vec![
+            row.scenario.clone(),
+            row.variant.clone(),
+            row.metric.clone(),
+            row.over.to_string(),
+            exponent(row.exponents[0], row.intervals[0]),
+            exponent(row.exponents[1], row.intervals[1]),
+            row.verdict.text().into(),
+        ]
+    };
+    table(&header, rows.iter().map(cells).collect()).to_string()
 }
 
 fn rows(rows: &[&Row]) -> String {

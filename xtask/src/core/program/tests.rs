@@ -9,7 +9,7 @@ use super::*;
 use crate::core::{
     layout::lay_out,
     plan::{Overrides, plan},
-    scenario::{Known, parse, parse_profiles},
+    scenario::{Clock, Known, parse, parse_profiles},
 };
 
 const PROFILES: &str = r#"
@@ -209,4 +209,40 @@ fn slow_kernels_get_a_head_start() {
         said(true),
         ["meanwhile 2001000 kill", "meanwhile 52000000 rescan"]
     );
+}
+
+/// In virtual time a further repeat has a phase of its own before each thing that is timed;
+/// the first has none, and neither has wall time.
+#[test]
+fn repeats_wait_for_phases_of_their_own() {
+    let text = "about: a\nkernel: \"6.1\"\nmachine: {cpus: 1, memory: 64 MiB}\n\
+                devices: [{name: d, profile: nvme}]\nvariants: {v: {order: serial}, w: {order: serial}}\nmeasure: [probe]\n";
+    let known = Known {
+        profiles: parse_profiles("profiles.yaml", PROFILES).unwrap(),
+        kernels: None,
+        series: None,
+    };
+    let scenario = Arc::new(parse("s.yaml", text, &known).unwrap_or_else(|e| panic!("{e}")));
+    let layout = lay_out(&scenario.devices, &scenario.machine).unwrap();
+    let plans = |clock| {
+        let overrides = Overrides {
+            clock: Some(clock),
+            repeats: Some(9),
+            debug: false,
+        };
+        let trials = plan(std::slice::from_ref(&scenario), overrides);
+        let measured = trials.into_iter().filter(|t| t.variant().name == "v");
+        let plan = |t| files(&t, &layout, Finish::Restart)["bootrig/plan"].clone();
+        let texts = measured.map(|t| String::from_utf8(plan(t)).unwrap());
+        texts.collect::<Vec<_>>()
+    };
+    let virtual_time = plans(Clock::Virtual);
+    assert!(!virtual_time[0].contains("wait"));
+    assert_eq!(
+        virtual_time[1],
+        "bootrig-plan 1\nload marks\nwait 6180340\nload dummy_pci\nflush\nwait 6180340\nreboot\n"
+    );
+    let distinct: std::collections::BTreeSet<_> = virtual_time.iter().collect();
+    assert_eq!(distinct.len(), 9);
+    assert!(plans(Clock::Wall).iter().all(|p| !p.contains("wait")));
 }

@@ -44,6 +44,7 @@ fn devices(names: impl Iterator<Item = String>) -> String {
         point: None,
         variants: vec![VariantSummary {
             name: "v".into(),
+            kernel: None,
             clock: Clock::Virtual,
             outcome: None,
             metrics,
@@ -54,6 +55,8 @@ fn devices(names: impl Iterator<Item = String>) -> String {
         }],
         cpus: Some(1),
         debug: false,
+        noise: None,
+        warnings: vec![],
         expectations: vec![],
         findings: vec![],
     };

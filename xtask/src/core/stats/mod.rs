@@ -6,6 +6,7 @@
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 
 pub mod bootstrap;
+pub mod change;
 pub mod drift;
 pub mod noise;
 pub mod outliers;

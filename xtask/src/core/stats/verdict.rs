@@ -148,6 +148,13 @@ pub fn ranked(before: &[u64], after: &[u64], p: f64, limits: &Limits) -> Judgeme
     out.interval = bootstrap::of_ratio(before, after);
     if let Some(changed) = changed(&out, p, limits) {
         out.verdict = changed;
+    } else if before
+        .iter()
+        .chain(after)
+        .all(|v| (*v as f64) < limits.absolute as f64)
+    {
+        // Nothing can have changed by as much as matters.
+        out.verdict = Verdict::NoChange;
     } else if let Some([low, high]) = out.interval {
         let farthest = (1.0 - low).max(high - 1.0) * out.before as f64;
         if enough(before.len(), after.len(), limits) && farthest < limits.least(out.before) {

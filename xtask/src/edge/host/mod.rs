@@ -16,4 +16,4 @@ pub mod packages;
 pub mod resources;
 
 pub use install::{Wishes, ensure};
-pub use needs::browser;
+pub use needs::{Need, browser};

@@ -58,6 +58,8 @@ pub enum Need {
     Qemu,
     /// A Chromium: opens reports in bootrig's own tests, and nothing else needs it.
     Browser,
+    /// Python with venv and pip: the readers that exports are tested with. Tests only.
+    PythonVenv,
 }
 
 /// What a test program, linked statically, needs at most while it is made.
@@ -104,6 +106,7 @@ impl Need {
             Self::DebianKeys => ("Debian's archive keys", "verify Debian's kernel sources"),
             Self::Qemu => ("qemu-system-x86_64", "boots"),
             Self::Browser => ("Chromium", "opens reports in bootrig's own tests"),
+            Self::PythonVenv => ("python3 with venv", "tests exports with their readers"),
         }
     }
 
@@ -132,6 +135,7 @@ impl Need {
             Self::DpkgDeb => program("dpkg-deb"),
             Self::Qemu => program("qemu-system-x86_64"),
             Self::Browser => Ok(browser().is_some()),
+            Self::PythonVenv => python_venv(),
             Self::DebianKeys => Ok(DEBIAN_KEYRINGS.iter().any(|k| Path::new(k).is_file())),
             Self::StaticLibc => links(
                 "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n",
@@ -167,11 +171,25 @@ pub fn missing_for_tests(distro: &Distro) -> Result<Vec<Need>> {
         Some(Manager::Apt) => distro.id == "debian",
         manager => manager.is_some(),
     };
-    let here = Need::Browser.is_met()?;
-    Ok((packaged && !here)
-        .then_some(Need::Browser)
-        .into_iter()
-        .collect())
+    let mut missing = Vec::new();
+    if packaged && !Need::Browser.is_met()? {
+        missing.push(Need::Browser);
+    }
+    if !Need::PythonVenv.is_met()? {
+        missing.push(Need::PythonVenv);
+    }
+    Ok(missing)
+}
+
+/// Debian packs what venv needs to bring pip along by itself.
+fn python_venv() -> Result<bool> {
+    let mut python = Command::new("python3");
+    python.args(["-c", "import venv, ensurepip"]);
+    match process::read("looking for Python's venv", python, VERSION_LIMIT) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is::<process::Stopped>() => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Whether gcc makes a program of `source` with `flag`.

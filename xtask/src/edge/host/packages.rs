@@ -62,6 +62,7 @@ pub fn package(manager: Manager, need: Need) -> &'static str {
             "chromium",
             "chromium",
         ],
+        PythonVenv => ["python3-venv", "python3-pip", "python", "python3-pip"],
     };
     match manager {
         Manager::Apt => apt,

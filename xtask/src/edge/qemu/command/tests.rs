@@ -81,6 +81,7 @@ fn scenario() -> Scenario {
 
 fn trial(scenario: Scenario) -> Trial {
     Trial {
+        role: crate::core::plan::Role::Measured,
         id: "s/serial/2".into(),
         index: 0,
         variant: 0,

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask export`: each form, as its readers see it.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use bootrig::core::machine::End;
+use serde_json::{Value, json};
+use support::{
+    runs::{header, make, said, xtask},
+    *,
+};
+
+/// A run whose `serial` completed twice and whose `parallel` hung.
+fn run(results: &Path) {
+    let machine = Scripted::new(|trial, _| {
+        let mut raw = good(trial);
+        if trial.variant().name == "parallel" {
+            raw.end = End::Splat("Kernel panic <&\"'> \u{1b}[31m, \"dead\"".into());
+        }
+        Ok(raw)
+    });
+    make(results, &header("run"), &trials(scenario(), 2), &machine);
+}
+
+fn export(results: &Path, format: &str) -> String {
+    let results = results.to_str().unwrap();
+    let args = ["export", "run", "--format", format, "--results", results];
+    let (code, text, error) = said(xtask(&args));
+    assert_eq!(code, Some(0), "{format}: {error}");
+    text
+}
+
+/// The JSON that hyperfine's own scripts read: they index `results`, `command`, `times` and
+/// the statistics.
+#[test]
+fn hyperfine_s_scripts_find_what_they_index() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path());
+    let json: Value = serde_json::from_str(&export(dir.path(), "hyperfine")).unwrap();
+    let results = json["results"].as_array().unwrap();
+    let of = |name: &str| {
+        let mut all = results.iter();
+        all.find(|r| r["command"] == name).cloned()
+    };
+    let shutdown = of("scripted/serial/device_shutdown").unwrap();
+    assert_eq!(shutdown["times"], json!([0.26, 0.26]));
+    for field in ["mean", "median", "min", "max"] {
+        assert_eq!(shutdown[field], 0.26, "{field}");
+    }
+    assert_eq!(shutdown["stddev"], 0.0);
+    assert_eq!(shutdown["exit_codes"], json!([0, 0]));
+    // What failed is no number.
+    assert!(
+        results
+            .iter()
+            .all(|r| !r["command"].as_str().unwrap().contains("parallel"))
+    );
+}
+
+/// customSmallerIsBetter wants name, unit and value; range and extra are texts. Bencher wants
+/// numbers by benchmark and measure.
+#[test]
+fn benchmark_trackers_find_what_they_read() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path());
+    let json: Value = serde_json::from_str(&export(dir.path(), "github-action-benchmark")).unwrap();
+    let entries = json.as_array().unwrap();
+    for entry in entries {
+        let keys: Vec<_> = entry.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["extra", "name", "range", "unit", "value"]);
+        assert!(entry["value"].is_number() && entry["range"].is_string());
+    }
+    let boot = entries
+        .iter()
+        .find(|e| e["name"] == "scripted/serial/boot")
+        .unwrap();
+    assert_eq!(
+        (&boot["value"], &boot["unit"]),
+        (&json!(280.0), &json!("ms"))
+    );
+    let json: Value = serde_json::from_str(&export(dir.path(), "bencher")).unwrap();
+    assert_eq!(
+        json["scripted/serial/boot"]["latency"],
+        json!({"value": 280_000_000, "lower_value": 280e6, "upper_value": 280e6})
+    );
+    assert!(json.get("scripted/parallel/boot").is_none());
+}
+
+/// A file is there whole or not at all, and a place that cannot be written is named.
+#[test]
+fn files_are_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().to_str().unwrap();
+    run(dir.path());
+    let out = dir.path().join("out.csv");
+    let write = |out: &Path| {
+        let out = out.to_str().unwrap();
+        said(xtask(&[
+            "export",
+            "run",
+            "--format",
+            "csv",
+            "--out",
+            out,
+            "--results",
+            results,
+        ]))
+    };
+    assert_eq!(write(&out).0, Some(0));
+    assert_eq!(fs::read_to_string(&out).unwrap(), export(dir.path(), "csv"));
+    let (code, _, error) = write(&dir.path().join("none/out.csv"));
+    assert!(code == Some(2) && error.contains("none/out.csv"), "{error}");
+}
+
+/// The readers, in an environment of their own below target/, made once.
+fn readers() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
+    let wanted = here.join("requirements.txt");
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
+    let made = venv.join("requirements.txt");
+    let python = venv.join("bin/python");
+    if fs::read(&made).ok() != fs::read(&wanted).ok() {
+        let _ = fs::remove_dir_all(&venv);
+        let done = |command: &mut Command| {
+            let output = command.output();
+            let output = output.expect("python3 is needed: cargo xtask test --yes installs it");
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.success(),
+                "the readers cannot be had: {error}"
+            );
+        };
+        done(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-r",
+        ];
+        done(Command::new(&python).args(pip).arg(&wanted));
+        fs::copy(&wanted, &made).unwrap();
+    }
+    python
+}
+
+#[test]
+#[ignore = "installs readers from PyPI"]
+fn exports_are_read_by_their_readers() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path());
+    let exports = tempfile::tempdir().unwrap();
+    for format in ["junit", "kcidb", "csv", "prometheus"] {
+        fs::write(exports.path().join(format), export(dir.path(), format)).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/readers.py");
+    let output = Command::new(readers())
+        .arg(script)
+        .arg(exports.path())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Boots and oracle of two variants; one of them hung, and its oracle never looked.
+    assert_eq!(
+        found["junit"],
+        json!({
+            "tests": 4, "failures": 1, "errors": 0,
+            "failed": ["scripted/scripted.boots/parallel"],
+        })
+    );
+    let kcidb = &found["kcidb"];
+    assert_eq!(kcidb["bootrig.scripted.serial"], "PASS");
+    assert_eq!(kcidb["bootrig.scripted.parallel"], "FAIL");
+    assert_eq!(kcidb["bootrig.scripted.serial.device_shutdown"], 0.26);
+    assert_eq!(kcidb["bootrig.scripted.serial.reboot.firmware"], 0.01);
+    let rows = found["csv"].as_array().unwrap();
+    let row = |variant: &str, metric: &str| {
+        let mut all = rows.iter();
+        all.find(|r| r["variant"] == variant && r["metric"] == metric)
+            .cloned()
+            .unwrap()
+    };
+    assert_eq!(row("serial", "device_shutdown")["median"], "260000000");
+    assert_eq!(row("serial", "device_shutdown")["samples"], "2");
+    let failed = row("parallel", "");
+    assert_eq!(failed["median"], "");
+    assert!(
+        failed["outcome"].as_str().unwrap().contains("\"dead\""),
+        "{failed}"
+    );
+    let prometheus = &found["prometheus"];
+    assert_eq!(
+        prometheus["bootrig_seconds/scripted/serial/device_shutdown/virtual"],
+        0.26
+    );
+    assert_eq!(
+        prometheus["bootrig_ideal_seconds/scripted/serial/device_shutdown/virtual"],
+        0.26
+    );
+    assert_eq!(prometheus["bootrig_completed/scripted/parallel"], 0.0);
+    assert!(
+        prometheus
+            .get("bootrig_seconds/scripted/parallel/boot/virtual")
+            .is_none()
+    );
+}
