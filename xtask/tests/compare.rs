@@ -264,7 +264,7 @@ fn boots_of_the_same_widen_what_counts_and_warn() {
         before.scenarios[0].variants[0].metrics["boot"]
             .samples
             .len(),
-        5
+        6
     );
     let csv = fs::read_to_string(results.join("before/samples.csv")).unwrap();
     assert!(!csv.contains("same") && !csv.contains("warm-up"), "{csv}");

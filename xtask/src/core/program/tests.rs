@@ -240,7 +240,7 @@ fn repeats_wait_for_phases_of_their_own() {
     assert!(!virtual_time[0].contains("wait"));
     assert_eq!(
         virtual_time[1],
-        "bootrig-plan 1\nload marks\nwait 6180340\nload dummy_pci\nflush\nwait 6180340\nreboot\n"
+        "bootrig-plan 1\nload marks\nwait 6180340\nload dummy_pci\nflush\nwait 6180340\nstop\n"
     );
     let distinct: std::collections::BTreeSet<_> = virtual_time.iter().collect();
     assert_eq!(distinct.len(), 9);
