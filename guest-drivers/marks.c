@@ -326,10 +326,13 @@ static int flush_set(const char *val, const struct kernel_param *kp)
 	/*
 	 * device_shutdown() waits for every probe that is under way: a mouse on a PC may
 	 * take half a second. That belongs to the boot. So do drivers that are still to be
-	 * registered by a task of their own.
+	 * registered by a task of their own. A probe that never ends must not keep stop= from
+	 * being written.
 	 */
+	kernel_param_unlock(THIS_MODULE);
 	wait_event(idle, !atomic_read(&busy));
 	wait_for_device_probe();
+	kernel_param_lock(THIS_MODULE);
 	mutex_lock(&write_lock);
 	if (closed)
 		ret = -ESHUTDOWN;

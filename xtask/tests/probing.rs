@@ -212,6 +212,11 @@ fn a_killed_loader_fails_what_it_still_has_to_do() {
     let probes = [SERIAL[0], (1, 101, Some(102), 1, -4), SERIAL[2]];
     let (all, wrong) = became(killed(), &guest(&probes, Some(103), &word));
     assert_eq!(all[1], "probe failed once its task was killed: EINTR");
+    let times = booted(killed(), &guest(&probes, Some(103), &word))
+        .times
+        .unwrap();
+    assert_eq!(times.bound, Some(Nanos(3 * MS)));
+    assert_eq!(times.bound_ideal, None, "not all were bound");
     assert_eq!(wrong, []);
     // Before the kill there is no excuse.
     let early = [(0, 100, Some(101), 1, -4), SERIAL[1], SERIAL[2]];

@@ -249,7 +249,8 @@ fn probe_times(trial: &Trial, means: Means, log: &BootLog) -> Result<Times, Stri
         probe,
         probe_ideal: ideal.clone().filter(|_| probe.is_some() && waits),
         bound,
-        bound_ideal: ideal.filter(|_| bound.is_some()),
+        // Where a device was not bound, the last that was says nothing of them all.
+        bound_ideal: ideal.filter(|_| bound.is_some() && probing::all_bound(log)),
         ready: last_bound,
         device_shutdown: None,
         shutdown_ideal: None,

@@ -61,6 +61,11 @@ pub fn last_bound(log: &BootLog) -> Option<Nanos> {
         .max()
 }
 
+/// Whether every probe bound its device.
+pub fn all_bound(log: &BootLog) -> bool {
+    probes(log).all(|p| p.ret == 0 && p.end.is_some())
+}
+
 /// How long loading the driver took, as its loader saw it.
 pub fn load(log: &BootLog) -> Option<Nanos> {
     let driver = log.loaded.iter().find(|l| l.module == DRIVER)?;
