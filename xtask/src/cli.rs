@@ -33,6 +33,8 @@ pub enum Command {
     Export(cmd::export::Args),
     /// Where a metric changed for good over many runs.
     Trend(cmd::trend::Args),
+    /// Show and compare what the tracer saw.
+    Profile(cmd::profile::Args),
     /// Run all tests of bootrig itself.
     Test(cmd::test::Args),
     /// Say what this machine has, what is missing, and how a bench would run.

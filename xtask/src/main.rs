@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let result = handled.and_then(|()| match &cli.command {
         Command::Bench(args) => cmd::bench::run(args),
         Command::Report(args) => cmd::report::run(args),
+        Command::Profile(args) => cmd::profile::run(args),
         Command::Test(args) => cmd::test::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),
         Command::List(args) => cmd::list::run(args),

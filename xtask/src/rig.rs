@@ -7,6 +7,7 @@ mod checkout;
 mod exported;
 mod pictures;
 mod stored;
+pub mod tracing;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -278,8 +279,15 @@ fn memory_fits(trial: &Trial, free: Bytes) -> Result<()> {
     Err(Fault::usage(why).into())
 }
 
-impl Machine for Rig {
-    fn boot(&self, trial: &Trial) -> Result<RawBoot, Stopped> {
+impl Rig {
+    /// Boots `trial` with what `more` adds to QEMU's arguments; `after` may look at what the
+    /// boot left in its folder. Both are given the folder.
+    fn boot_with(
+        &self,
+        trial: &Trial,
+        more: &dyn Fn(&Path) -> Result<Vec<String>>,
+        after: &dyn Fn(&Path),
+    ) -> Result<RawBoot, Stopped> {
         if let Ok(Some(lack)) = self.artifacts.lack(trial) {
             return Ok(RawBoot {
                 end: End::NotAvailable(lack),
@@ -291,12 +299,12 @@ impl Machine for Rig {
         let prepared = fs::create_dir(&dir).with_context(|| format!("creating {}", dir.display()));
         let booted = prepared.and_then(|()| {
             let (files, _) = self.files(trial, &dir)?;
-            let command = self.command(trial, &dir)?;
-            Ok(qemu::boot(
-                &command,
-                &files,
-                &qemu::Limits::within(trial.timeout()),
-            ))
+            let mut command = self.command(trial, &dir)?;
+            command.args.extend(more(&dir)?);
+            let limits = qemu::Limits::within(trial.timeout());
+            let booted = qemu::boot(&command, &files, &limits);
+            after(&dir);
+            Ok(booted)
         });
         let _ = fs::remove_dir_all(&dir);
         booted.unwrap_or_else(|error| {
@@ -305,5 +313,11 @@ impl Machine for Rig {
                 ..RawBoot::default()
             })
         })
+    }
+}
+
+impl Machine for Rig {
+    fn boot(&self, trial: &Trial) -> Result<RawBoot, Stopped> {
+        self.boot_with(trial, &|_| Ok(Vec::new()), &|_| {})
     }
 }

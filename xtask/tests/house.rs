@@ -50,6 +50,7 @@ fn read(name: &str) -> String {
 fn licence(name: &str) -> Option<&'static str> {
     const OURS: &str = "MIT OR Apache-2.0";
     const KERNEL: &str = "GPL-2.0-only";
+    const PLUGIN: &str = "GPL-2.0-or-later";
     let last = name.rsplit('/').next().unwrap_or(name);
     let kernel = name.starts_with("guest-drivers/")
         || last.ends_with(".config")
@@ -59,6 +60,8 @@ fn licence(name: &str) -> Option<&'static str> {
     match last {
         _ if name.starts_with("LICENSES/") || name.starts_with("results/baselines/") => None,
         "Cargo.lock" | ".gitignore" | ".gitattributes" => None,
+        // It becomes a part of QEMU.
+        _ if name.starts_with("tracer/") => Some(PLUGIN),
         _ if name.contains("/proptest-regressions/") || name.contains(".trycmd/") => None,
         _ if last.ends_with(".json")
             || last.ends_with(".csv")
@@ -147,6 +150,7 @@ fn the_checks_can_fail() {
     ));
     assert_eq!(licence("guest-drivers/marks.c"), Some("GPL-2.0-only"));
     assert_eq!(licence("xtask/src/lib.rs"), Some("MIT OR Apache-2.0"));
+    assert_eq!(licence("tracer/src/lib.rs"), Some("GPL-2.0-or-later"));
     assert_eq!(licence("xtask/tests/x/0001-x.patch"), Some("GPL-2.0-only"));
     let path = |dir: &str| format!("see {}{dir}/x/y for it", '/');
     assert!(private_path(&path("home")).is_some() && private_path(&path("root")).is_some());

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod doctor;
 pub mod export;
 pub mod list;
+pub mod profile;
 pub mod report;
 pub mod shell;
 pub mod show;

@@ -90,6 +90,17 @@ pub fn run(args: &Args) -> Result<Exit> {
     let mut plain = vec!["test", "--workspace", "--no-fail-fast"];
     plain.extend(filter);
     session.tests("unit and replay tests", &plain)?;
+    // A workspace of its own; without a plugin API only what needs no QEMU is built.
+    let mut tracer = vec![
+        "test",
+        "--manifest-path",
+        "tracer/Cargo.toml",
+        "--target-dir",
+        "target/tracer",
+        "--locked",
+    ];
+    tracer.extend(filter);
+    session.tests("tests of the tracer", &tracer)?;
     if filter.is_none_or(|f| CPIO_TEST.contains(f)) {
         session.cpio()?;
     }

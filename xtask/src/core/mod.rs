@@ -26,5 +26,6 @@ pub mod samples;
 pub mod scenario;
 pub mod stats;
 pub mod summary;
+pub mod trace;
 pub mod trend;
 pub mod units;

@@ -16,6 +16,17 @@ impl QemuVersion {
     /// instruction rate hangs while the second CPU comes up.
     pub const MANY_CPUS: Self = Self(8, 1, 0);
 
+    /// The plugin API that a QEMU of this version has, as far as versions tell.
+    pub fn plugin_api(self) -> u32 {
+        match (self.0, self.1) {
+            (..=8, _) => 1,
+            (9, 0) => 2,
+            (9, 1) => 3,
+            (9, _) | (10, 0) => 4,
+            _ => 5,
+        }
+    }
+
     /// From the first line of `--version`: `QEMU emulator version 10.0.2 (Debian ...)`, or
     /// `qemu-img version 10.0.2 (...)`.
     pub fn parse(text: &str) -> Option<Self> {
@@ -82,6 +93,24 @@ mod tests {
         ] {
             assert_eq!(QemuVersion::parse(junk), None, "{junk}");
         }
+    }
+
+    #[test]
+    fn plugin_apis_by_version() {
+        let api = |a, b| QemuVersion(a, b, 0).plugin_api();
+        assert_eq!(
+            [
+                api(7, 2),
+                api(8, 2),
+                api(9, 0),
+                api(9, 1),
+                api(9, 2),
+                api(10, 0),
+                api(10, 1),
+                api(11, 0)
+            ],
+            [1, 1, 2, 3, 4, 4, 5, 5]
+        );
     }
 
     #[test]

@@ -192,6 +192,36 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     sync_dir(parent)
 }
 
+/// Adds names and bytes of a file, or of all files below a directory but for `target`, to a
+/// hash.
+///
+/// # Errors
+/// Names what cannot be read; what is not there adds its absence.
+pub fn hash_below(hash: &mut blake3::Hasher, root: &Path, path: &Path) -> Result<()> {
+    let full = root.join(path);
+    if full.is_dir() {
+        let mut names = fs::read_dir(&full)
+            .and_then(|d| {
+                d.map(|e| Ok(e?.file_name()))
+                    .collect::<std::io::Result<Vec<_>>>()
+            })
+            .with_context(|| format!("listing {}", full.display()))?;
+        names.sort();
+        return names
+            .iter()
+            .filter(|n| *n != "target")
+            .try_for_each(|n| hash_below(hash, root, &path.join(n)));
+    }
+    let bytes = match fs::read(&full) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(e).with_context(|| format!("reading {}", full.display())),
+    };
+    hash.update(format!("{} {}\n", path.display(), bytes.len()).as_bytes())
+        .update(&bytes);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

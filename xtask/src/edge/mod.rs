@@ -15,3 +15,4 @@ pub mod qemu;
 pub mod scenarios;
 pub mod store;
 pub mod terminal;
+pub mod tracer;

@@ -16,6 +16,7 @@ use rustix::process::{
 
 mod guardian;
 mod run;
+pub mod rust;
 mod scratch;
 mod signals;
 

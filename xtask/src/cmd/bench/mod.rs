@@ -2,6 +2,7 @@
 //! `cargo xtask bench`: build, boot, judge, print, keep.
 
 mod progress;
+mod traced;
 
 use std::{
     fs::File,
@@ -117,6 +118,8 @@ pub struct Args {
     /// What modules for --kernel are built against.
     #[arg(long, value_name = "DIR", requires = "kernel")]
     kbuild: Option<PathBuf>,
+    #[command(flatten)]
+    trace: traced::TraceArgs,
     /// Where runs are kept.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -148,6 +151,7 @@ struct Job {
 
 /// Runs a bench.
 pub fn run(args: &Args) -> Result<Exit> {
+    args.trace.check()?;
     let root = checkout()?;
     let mut results = args.results.clone().unwrap_or_else(|| root.join("results"));
     if let Some(run) = &args.resume {
@@ -253,7 +257,21 @@ pub fn run(args: &Args) -> Result<Exit> {
             ));
             Ok(summary::exit(&summary))
         }
-        Ended::Complete => Ok(summary::exit(&summary)),
+        Ended::Complete => {
+            let traced = traced::run(
+                &args.trace,
+                &root,
+                &rig,
+                &job.plan,
+                jobs,
+                run.dir(),
+                args.json,
+            )?;
+            Ok(match summary::exit(&summary) {
+                Exit::Done => traced,
+                worse => worse,
+            })
+        }
     }
 }
 

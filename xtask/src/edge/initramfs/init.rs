@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 
 use crate::edge::{
     cache::{Cache, Check},
-    process,
+    files::hash_below,
+    process::{self, rust},
 };
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -35,13 +36,7 @@ pub fn init_binary(root: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<Pat
         .canonicalize()
         .with_context(|| format!("resolving {}", root.display()))?;
     let root = root.as_path();
-    let mut version = Command::new(rustc());
-    version.arg("--version").current_dir(root);
-    let version = process::read(
-        "asking rustc for its version",
-        version,
-        Duration::from_secs(60),
-    )?;
+    let version = rust::version(root)?;
     let mut hash = blake3::Hasher::new();
     hash.update(version.as_bytes());
     for flag in flags(root, Path::new("")) {
@@ -49,7 +44,7 @@ pub fn init_binary(root: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<Pat
             .update(b"\0");
     }
     for source in SOURCES {
-        add(&mut hash, root, Path::new(source))?;
+        hash_below(&mut hash, root, Path::new(source))?;
     }
     let key = hash.finalize().to_hex().to_string();
     let binary = |dir: PathBuf| dir.join("init");
@@ -78,17 +73,6 @@ pub fn init_binary(root: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<Pat
     cache.put(&lock, staged).map(binary)
 }
 
-/// The compiler that cargo will use: the one beside it, which saves going through
-/// rustup's stand-in, else the one on the PATH.
-fn rustc() -> PathBuf {
-    if let Some(named) = std::env::var_os("RUSTC") {
-        return named.into();
-    }
-    let beside = std::env::var_os("CARGO").map(|c| PathBuf::from(c).with_file_name("rustc"));
-    let beside = beside.filter(|p| p.is_absolute() && p.is_file());
-    beside.unwrap_or_else(|| "rustc".into())
-}
-
 fn flags(root: &Path, target: &Path) -> Vec<String> {
     vec![
         "-Ctarget-feature=+crt-static".into(),
@@ -102,59 +86,20 @@ fn flags(root: &Path, target: &Path) -> Vec<String> {
 }
 
 fn cargo(root: &Path, target: &Path) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .args([
-            "build",
-            "--profile",
-            "guest",
-            "--locked",
-            "--package",
-            "init",
-            "--target",
-            TARGET,
-        ])
-        .current_dir(root);
+    let mut cargo = rust::cargo(root);
+    cargo.args([
+        "build",
+        "--profile",
+        "guest",
+        "--locked",
+        "--package",
+        "init",
+        "--target",
+        TARGET,
+    ]);
     // A directory of its own: the checkout's may be locked by the cargo that runs us.
     cargo.arg("--target-dir").arg(target);
     let flags = flags(root, target);
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
     cargo
-        .env_remove("RUSTFLAGS")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    for name in [
-        "CARGO_TARGET_DIR",
-        "CARGO_BUILD_TARGET",
-        "RUSTC_WRAPPER",
-        "MAKEFLAGS",
-        "CARGO_MAKEFLAGS",
-    ] {
-        cargo.env_remove(name);
-    }
-    cargo
-}
-
-/// Adds names and bytes of a file or of all files below a directory to a hash.
-fn add(hash: &mut blake3::Hasher, root: &Path, path: &Path) -> Result<()> {
-    let full = root.join(path);
-    if full.is_dir() {
-        let mut names = fs::read_dir(&full)
-            .and_then(|d| {
-                d.map(|e| Ok(e?.file_name()))
-                    .collect::<std::io::Result<Vec<_>>>()
-            })
-            .with_context(|| format!("listing {}", full.display()))?;
-        names.sort();
-        return names
-            .iter()
-            .filter(|n| *n != "target")
-            .try_for_each(|n| add(hash, root, &path.join(n)));
-    }
-    let bytes = match fs::read(&full) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(e) => return Err(e).with_context(|| format!("reading {}", full.display())),
-    };
-    hash.update(format!("{} {}\n", path.display(), bytes.len()).as_bytes())
-        .update(&bytes);
-    Ok(())
 }

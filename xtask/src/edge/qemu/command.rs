@@ -34,6 +34,9 @@ const MOST_CPUS: u32 = 255;
 /// no machine of today does.
 const TRANSLATED_CPU: &str = "max,-rdrand,-rdseed,vendor=GenuineIntel,family=6,model=79,stepping=1";
 
+/// In virtual time an instruction takes `1 << SHIFT` nanoseconds.
+pub const SHIFT: u32 = 1;
+
 /// The form of the command line: to be raised with any change that may change numbers.
 pub const COMMAND: u32 = 1;
 
@@ -278,13 +281,13 @@ fn build(
         &format!("{},memory-backend=ram", machine(spec.kind)),
     ]);
     match (trial.clock, &host.accelerator) {
-        // Two nanoseconds an instruction; idle time is skipped.
+        // Idle time is skipped.
         (Clock::Virtual, _) => {
             put(&[
                 "-accel",
                 "tcg,thread=single",
                 "-icount",
-                "shift=1,sleep=off",
+                &format!("shift={SHIFT},sleep=off"),
             ]);
             put(&[
                 "-rtc",

@@ -13,7 +13,7 @@ mod run;
 mod watch;
 
 pub use command::{
-    Accelerator, BootFiles, COMMAND, CommandLine, Host, Note, command, gdb_args, gdb_hint,
+    Accelerator, BootFiles, COMMAND, CommandLine, Host, Note, SHIFT, command, gdb_args, gdb_hint,
     interactive, shell_quote,
 };
 pub use find::{Qemu, find};

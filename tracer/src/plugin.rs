@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What QEMU calls, and is asked.
+//!
+//! Arguments: `spec=FILE` (see [`crate::spec`]), `out=FILE` (see [`crate::out`]) and
+//! `counting=on|off`; or `probe=on`, which says whether it can work, and ends QEMU. A profile needs a machine that counts instructions: its CPUs all run
+//! in one thread. Marks alone may come from several threads, one at a time.
+
+use std::{
+    ffi::{c_uint, c_void},
+    path::Path,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicPtr, Ordering},
+    },
+};
+
+use qemu_plugin::{
+    Args, HasCallbacks, Info, PluginId, Register, Value,
+    sys::{self, qemu_plugin_cb_flags as CbFlags},
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{
+    clock::Clock,
+    flow::{Block, Flow, Guest},
+    insn::{self, End},
+    marks::{Marks, argument},
+    out::Out,
+    spec::{Flags, Function, Mode, Spec},
+};
+
+mod guest;
+
+use guest::Registers;
+
+/// Most targets of calls outside of the table that are noted.
+const MOST_STRAYS: usize = 512;
+/// Most blocks whose instructions' places are kept.
+const MOST_PLACES: usize = 1 << 21;
+
+/// Everything that is known.
+struct Tracer {
+    spec: Spec,
+    clock: Clock,
+    registers: Registers,
+    /// By address, length, last instruction's address and function: retranslated blocks are
+    /// the same.
+    blocks: FxHashMap<(u64, u32, u64, u32), &'static Block>,
+    /// Of marks-only mode.
+    marks: Marks,
+    #[cfg(feature = "conditions")]
+    elsewhere: sys::qemu_plugin_u64,
+    strays: FxHashSet<u64>,
+    hits: u64,
+    misses: u64,
+    flow: Flow,
+}
+
+/// Set once, when the plugin is loaded, and never freed.
+static TRACER: AtomicPtr<Tracer> = AtomicPtr::new(std::ptr::null_mut());
+/// Marks come from several threads where the machine does not count instructions.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The tracer; in a profile, the only user.
+///
+/// # Safety
+/// Called from QEMU's callbacks only: with a profile, all run in one thread; without, the
+/// caller holds [`TURN`].
+unsafe fn tracer() -> &'static mut Tracer {
+    // SAFETY: set before the first callback is registered.
+    unsafe { &mut *TRACER.load(Ordering::Relaxed) }
+}
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+struct Plugin;
+
+impl HasCallbacks for Plugin {}
+
+impl Register for Plugin {
+    fn register_default(
+        &mut self,
+        id: PluginId,
+        args: &Args,
+        info: &Info,
+    ) -> qemu_plugin::Result<()> {
+        if args.parsed.contains_key("probe") {
+            // Only whether it can work here.
+            let found = Clock::find(true).err();
+            eprintln!("bootrig-tracer: {}", found.as_deref().unwrap_or("ready"));
+            std::process::exit(i32::from(found.is_some()));
+        }
+        let tracer = match begin(args, info) {
+            Ok(tracer) => tracer,
+            Err(why) => {
+                eprintln!("bootrig-tracer: {why}");
+                std::process::exit(1);
+            }
+        };
+        let place = Box::into_raw(Box::new(tracer));
+        TRACER.store(place, Ordering::Relaxed);
+        // SAFETY: the callbacks are functions that live as long as this library.
+        unsafe {
+            sys::qemu_plugin_register_vcpu_init_cb(id, Some(on_cpu));
+            sys::qemu_plugin_register_vcpu_tb_trans_cb(id, Some(on_translation));
+            sys::qemu_plugin_register_atexit_cb(id, Some(on_exit), std::ptr::null_mut());
+        }
+        Ok(())
+    }
+}
+
+qemu_plugin::register!(Plugin);
+
+fn begin(args: &Args, info: &Info) -> Result<Tracer, String> {
+    let text = |name: &str| match args.parsed.get(name) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        other => Err(format!("argument {name}: {other:?}")),
+    };
+    let counting = match args.parsed.get("counting") {
+        Some(Value::Bool(counting)) => *counting,
+        other => return Err(format!("argument counting: {other:?}")),
+    };
+    let path = text("spec")?;
+    let spec = std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+    let spec = Spec::parse(&spec).map_err(|e| format!("{path}: {e}"))?;
+    if spec.mode == Mode::Profile && !counting {
+        return Err("a profile needs a machine that counts instructions".into());
+    }
+    let path = text("out")?;
+    let mut out = Out::create(Path::new(&path)).map_err(|e| format!("{path}: {e}"))?;
+    let stacks = cfg!(feature = "registers") && spec.mode == Mode::Profile;
+    let cpus = info.system.as_ref().map_or(0, |s| s.smp_vcpus);
+    out.line(format_args!(
+        "begin api={} cpus={cpus} mode={:?} stacks={stacks} shift={}",
+        sys::QEMU_PLUGIN_VERSION,
+        spec.mode,
+        spec.shift
+    ));
+    out.flush();
+    Ok(Tracer {
+        clock: Clock::find(counting)?,
+        registers: Registers::default(),
+        blocks: FxHashMap::default(),
+        marks: Marks::default(),
+        #[cfg(feature = "conditions")]
+        elsewhere: sys::qemu_plugin_u64 {
+            // SAFETY: called while the plugin is installed.
+            score: unsafe { sys::qemu_plugin_scoreboard_new(8) },
+            offset: 0,
+        },
+        strays: FxHashSet::default(),
+        hits: 0,
+        misses: 0,
+        flow: Flow::new(spec.clone(), stacks, out),
+        spec,
+    })
+}
+
+unsafe extern "C" fn on_cpu(_: sys::qemu_plugin_id_t, vcpu: c_uint) {
+    let _turn = turn();
+    // SAFETY: holding the turn.
+    let tracer = unsafe { tracer() };
+    tracer.flow.cpu_appears(vcpu as usize);
+    tracer.registers.find();
+}
+
+unsafe extern "C" fn on_exit(_: sys::qemu_plugin_id_t, _: *mut c_void) {
+    let _turn = turn();
+    // SAFETY: holding the turn; QEMU's CPUs have stopped, or it is one of them that ends it.
+    let tracer = unsafe { tracer() };
+    if tracer.spec.mode == Mode::Profile {
+        tracer.flow.end(tracer.clock.now());
+    }
+    let out = &mut tracer.flow.out;
+    out.line(format_args!("k {} {}", tracer.hits, tracer.misses));
+    let mut strays: Vec<_> = tracer.strays.iter().collect();
+    strays.sort();
+    for stray in strays {
+        out.line(format_args!("K {stray:x}"));
+    }
+    out.end();
+}
+
+unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu_plugin_tb) {
+    let _turn = turn();
+    // SAFETY: holding the turn.
+    let tracer = unsafe { tracer() };
+    let count = unsafe { sys::qemu_plugin_tb_n_insns(tb) };
+    let pc = unsafe { sys::qemu_plugin_tb_vaddr(tb) };
+    if count == 0 {
+        return;
+    }
+    // SAFETY: there are `count` of them, all valid during this call.
+    let nth = |n: usize| unsafe { sys::qemu_plugin_tb_get_insn(tb, n) };
+    let last = nth(count - 1);
+    let (last_pc, bytes) = (
+        unsafe { sys::qemu_plugin_insn_vaddr(last) },
+        guest::bytes(last),
+    );
+    let (end, target) = insn::classify(&bytes, last_pc);
+    let next = last_pc.wrapping_add(bytes.len() as u64);
+    if end == End::Call && target != 0 && pc >> 63 == 1 {
+        tracer.note_call(pc, target);
+    }
+    if tracer.spec.mode == Mode::Marks {
+        return tracer.look_for_marks(tb, count, pc, last, last_pc, &bytes, end, target, next);
+    }
+    let (function, flags) = tracer.flow.place(pc);
+    let name = (pc, count as u32, last_pc, function);
+    let block = match tracer.blocks.get(&name) {
+        Some(block) if block.end == end && block.next == next && block.target == target => block,
+        _ => {
+            let places = (0..count)
+                .map(|n| unsafe { sys::qemu_plugin_insn_vaddr(nth(n)) }.wrapping_sub(pc) as u16);
+            let keep = tracer.blocks.len() < MOST_PLACES;
+            let offsets: Box<[u16]> = if keep {
+                places.collect()
+            } else {
+                Box::default()
+            };
+            let block: &'static Block = Box::leak(Box::new(Block {
+                pc,
+                span: next.wrapping_sub(pc).wrapping_sub(1),
+                next,
+                target,
+                count: count as i64,
+                function,
+                flags,
+                end,
+                offsets: Box::leak(offsets),
+            }));
+            tracer.blocks.insert(name, block);
+            block
+        }
+    };
+    const ASKS: u16 =
+        Flags::FAULT | Flags::FAULT_CODE | Flags::SWITCH | Flags::MARK | Flags::MODULE;
+    let reads = flags.any(Flags::ENTRY) && flags.any(ASKS);
+    let registers = if reads {
+        CbFlags::QEMU_PLUGIN_CB_R_REGS
+    } else {
+        CbFlags::QEMU_PLUGIN_CB_NO_REGS
+    };
+    // SAFETY: the block is never freed.
+    unsafe {
+        let data = std::ptr::from_ref(block).cast_mut().cast();
+        sys::qemu_plugin_register_vcpu_tb_exec_cb(tb, Some(on_block), registers, data);
+    }
+}
+
+/// The hot path: each block that the guest executes.
+unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
+    // SAFETY: a profile runs in one thread, the CPU has appeared, and the block is never freed.
+    unsafe {
+        let tracer = tracer();
+        let block = &*block.cast::<Block>();
+        if !tracer.flow.quick(vcpu as usize, block) {
+            step(tracer, vcpu, block);
+        }
+    }
+}
+
+fn step(tracer: &mut Tracer, vcpu: c_uint, block: &'static Block) {
+    let mut guest = guest::Now {
+        clock: tracer.clock,
+        registers: &tracer.registers,
+    };
+    tracer.flow.step(vcpu as usize, block, &mut guest);
+}
+
+/// A marked place in marks-only mode.
+struct Place {
+    function: Function,
+    /// Instructions from here to the block's end.
+    left: i64,
+    /// What is done here.
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Enters,
+    /// A module is loaded.
+    Loads,
+    Returns,
+    Leaves,
+    /// A return of some function that is not marked.
+    OtherReturns,
+    Resets,
+}
+
+impl Tracer {
+    /// Whether calls in the kernel's text go to where functions begin, by the host's table.
+    fn note_call(&mut self, pc: u64, target: u64) {
+        let inside = |at: u64| (self.spec.text.0..self.spec.text.1).contains(&at);
+        match (inside(pc), inside(target)) {
+            (true, true) => {
+                let is = self.spec.at(target).is_some_and(|f| f.address == target);
+                self.hits += u64::from(is);
+                self.misses += u64::from(!is);
+            }
+            _ if target >> 31 == u64::MAX >> 31 && self.strays.len() < MOST_STRAYS => {
+                self.strays.insert(target);
+            }
+            _ => {}
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what is known of one block")]
+    fn look_for_marks(
+        &mut self,
+        tb: *mut sys::qemu_plugin_tb,
+        count: usize,
+        pc: u64,
+        last: *mut sys::qemu_plugin_insn,
+        last_pc: u64,
+        bytes: &[u8],
+        end: End,
+        target: u64,
+        next: u64,
+    ) {
+        let shift = |left: usize| left as i64;
+        if pc == 0xffff_fff0 {
+            let what = What::Resets;
+            let function = Function {
+                address: pc,
+                id: 0,
+                flags: Flags(0),
+            };
+            let left = shift(count);
+            return self.watch(
+                unsafe { sys::qemu_plugin_tb_get_insn(tb, 0) },
+                Place {
+                    function,
+                    left,
+                    what,
+                },
+            );
+        }
+        // Entries: marked functions that begin in this block.
+        let from = self.spec.functions.partition_point(|f| f.address < pc);
+        let begins: Vec<Function> = self.spec.functions[from..]
+            .iter()
+            .take_while(|f| f.address < next)
+            .filter(|f| f.flags.any(Flags::MARK | Flags::MODULE))
+            .copied()
+            .collect();
+        for function in begins {
+            let index = (0..count).find(|n| unsafe {
+                let insn = sys::qemu_plugin_tb_get_insn(tb, *n);
+                sys::qemu_plugin_insn_vaddr(insn) == function.address
+            });
+            if let Some(index) = index {
+                let insn = unsafe { sys::qemu_plugin_tb_get_insn(tb, index) };
+                let left = shift(count - index);
+                let what = if function.flags.any(Flags::MODULE) {
+                    What::Loads
+                } else {
+                    What::Enters
+                };
+                self.watch(
+                    insn,
+                    Place {
+                        function,
+                        left,
+                        what,
+                    },
+                );
+            }
+        }
+        let Some(function) = self.spec.at(last_pc).copied() else {
+            return;
+        };
+        let marked = function.flags.any(Flags::MARK | Flags::PART);
+        let to = (target != 0).then(|| self.spec.at(target)).flatten();
+        let thunk = insn::is_jump(bytes) && to.is_some_and(|f| f.flags.any(Flags::THUNK));
+        let elsewhere = insn::is_jump(bytes) && to.is_some_and(|f| f.id != function.id);
+        let what = match (end, marked) {
+            (End::Ret, true) => What::Returns,
+            (End::Plain, true) if thunk => What::Returns,
+            (End::Plain, true) if elsewhere => What::Leaves,
+            (End::Ret, false) => What::OtherReturns,
+            _ => return,
+        };
+        let left = 1;
+        self.watch(
+            last,
+            Place {
+                function,
+                left,
+                what,
+            },
+        );
+    }
+
+    fn watch(&mut self, insn: *mut sys::qemu_plugin_insn, place: Place) {
+        let what = place.what;
+        let data = std::ptr::from_ref::<Place>(Box::leak(Box::new(place)))
+            .cast_mut()
+            .cast();
+        let flags = CbFlags::QEMU_PLUGIN_CB_R_REGS;
+        // SAFETY: the place is never freed.
+        unsafe {
+            if what != What::OtherReturns {
+                return sys::qemu_plugin_register_vcpu_insn_exec_cb(
+                    insn,
+                    Some(on_place),
+                    flags,
+                    data,
+                );
+            }
+            #[cfg(feature = "conditions")]
+            sys::qemu_plugin_register_vcpu_insn_exec_cond_cb(
+                insn,
+                Some(on_place),
+                flags,
+                sys::qemu_plugin_cond::QEMU_PLUGIN_COND_NE,
+                self.elsewhere,
+                0,
+                data,
+            );
+        }
+    }
+}
+
+unsafe extern "C" fn on_place(vcpu: c_uint, place: *mut c_void) {
+    let _turn = turn();
+    // SAFETY: holding the turn; the place is never freed.
+    let (tracer, place) = unsafe { (tracer(), &*place.cast::<Place>()) };
+    let mut guest = guest::Now {
+        clock: tracer.clock,
+        registers: &tracer.registers,
+    };
+    let now = guest.now() - (place.left << tracer.spec.shift);
+    let stack = guest.stack_pointer().unwrap_or(0);
+    let (marks, out) = (&mut tracer.marks, &mut tracer.flow.out);
+    match place.what {
+        What::Enters => {
+            let argument = argument(place.function.flags, &mut guest);
+            marks.entered(&place.function, now, stack, vcpu, &argument, out);
+        }
+        What::Loads => crate::marks::loads(&mut guest, out),
+        What::Returns => marks.returns(Some(place.function.id), now, stack, out),
+        What::OtherReturns => marks.returns(None, now, stack, out),
+        What::Leaves => marks.leaves(place.function.id, stack),
+        What::Resets => marks.reset(now, out),
+    }
+    #[cfg(feature = "conditions")]
+    if place.what != What::Enters {
+        let any = u64::from(tracer.marks.elsewhere());
+        // SAFETY: made when the plugin was installed; these CPUs exist.
+        unsafe {
+            for cpu in 0..sys::qemu_plugin_num_vcpus() {
+                sys::qemu_plugin_u64_set(tracer.elsewhere, cpu as c_uint, any);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask profile`: shows and compares what the tracer saw.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::{
+    core::{
+        fault::{Exit, Fault},
+        scenario::hint,
+        trace::{
+            diff,
+            record::{Record, SCHEMA},
+            table,
+            tally::Profile,
+        },
+    },
+    edge::{
+        files::{list, read_file},
+        store::Run,
+        terminal,
+    },
+    rig::checkout,
+};
+
+/// A record of a boot with thousands of windows has tens of MB.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Options of `profile`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+    /// The window: boot, device_shutdown, ...; without one, `show` lists them.
+    #[arg(long, value_name = "WINDOW", global = true)]
+    window: Option<String>,
+    /// Functions and waits shown.
+    #[arg(long, value_name = "N", default_value_t = 30, global = true)]
+    most: usize,
+    /// Where runs are kept.
+    #[arg(long, value_name = "DIR", global = true)]
+    results: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Show a traced boot: its windows, or one of them, and its marks.
+    Show {
+        /// RUN, or RUN:SCENARIO/VARIANT where it traced several boots.
+        boot: String,
+    },
+    /// What grew from one traced boot to another, function by function.
+    Diff {
+        /// As for `show`.
+        a: String,
+        /// As for `show`.
+        b: String,
+    },
+}
+
+/// Shows or compares.
+pub fn run(args: &Args) -> Result<Exit> {
+    let results = match &args.results {
+        Some(results) => results.clone(),
+        None => checkout()?.join("results"),
+    };
+    match &args.action {
+        Action::Show { boot } => show(&load(&results, boot)?, args),
+        Action::Diff { a, b } => {
+            let (a, b) = (load(&results, a)?, load(&results, b)?);
+            let window = args.window.as_deref().unwrap_or("device_shutdown");
+            let (in_a, in_b) = (window_of(&a, window)?, window_of(&b, window)?);
+            terminal::out(&format!(
+                "{window}: A is {} (kernel {}), B is {} (kernel {})\n\n{}",
+                a.boot,
+                a.kernel,
+                b.boot,
+                b.kernel,
+                diff::text(in_a, in_b, args.most)
+            ))?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn show(record: &Record, args: &Args) -> Result<Exit> {
+    match &args.window {
+        Some(window) => {
+            terminal::out(&table::profile(window_of(record, window)?, args.most))?;
+        }
+        None => {
+            terminal::out_line(&table::windows(record, args.most))?;
+            terminal::out_line("")?;
+            terminal::out_line(&table::marks(record, &[]))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn window_of<'a>(record: &'a Record, name: &str) -> Result<&'a Profile> {
+    record.window(name).ok_or_else(|| {
+        let hint = hint(name, record.windows.iter().map(|w| w.window.as_str()));
+        let name = name.escape_debug();
+        Fault::usage(format!("{} has no window `{name}`{hint}", record.boot)).into()
+    })
+}
+
+/// The record that the user names: by its file, or by its run and, where that traced several,
+/// its boot.
+fn load(results: &Path, named: &str) -> Result<Record> {
+    if named.ends_with(".json") {
+        return read(Path::new(named));
+    }
+    let (run, boot) = match named.split_once(':') {
+        Some((run, boot)) => (run, Some(boot)),
+        None => (named, None),
+    };
+    let (results, id) = Run::locate(results, run);
+    let dir = results.join(&id).join("traces");
+    let all: Vec<PathBuf> = list(&dir)
+        .into_iter()
+        .filter(|(name, _)| name.ends_with(".json"))
+        .map(|(_, path)| path)
+        .collect();
+    let records = all.iter().map(|p| read(p)).collect::<Result<Vec<_>>>()?;
+    let names: Vec<String> = records.iter().map(|r| r.boot.clone()).collect();
+    let mut found = records
+        .into_iter()
+        .filter(|r| boot.is_none_or(|b| b == r.boot));
+    match (found.next(), found.next()) {
+        (Some(record), None) => Ok(record),
+        (None, _) if names.is_empty() => Err(Fault::usage(format!(
+            "{} has no traces: make one with bench --profile",
+            results.join(&id).display()
+        ))
+        .into()),
+        (None, _) => {
+            let boot = boot.unwrap_or_default();
+            let hint = hint(boot, names.iter().map(String::as_str));
+            Err(Fault::usage(format!(
+                "no boot `{}` was traced{hint}",
+                boot.escape_debug()
+            ))
+            .into())
+        }
+        (Some(_), Some(_)) => Err(Fault::usage(format!(
+            "several boots were traced; name one: {}",
+            names
+                .iter()
+                .map(|n| format!("{run}:{n}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ))
+        .into()),
+    }
+}
+
+fn read(path: &Path) -> Result<Record> {
+    let usage = |why: String| Fault::usage(format!("{}: {why}", path.display()));
+    let bytes = read_file(path, MOST_BYTES).map_err(|e| usage(e.to_string()))?;
+    let record: Record = serde_json::from_slice(&bytes)
+        .map_err(|e| usage(format!("no record of a traced boot of this version: {e}")))?;
+    if record.schema != SCHEMA {
+        let was = record.schema;
+        return Err(usage(format!("has schema {was}; this program reads {SCHEMA}")).into());
+    }
+    Ok(record)
+}
