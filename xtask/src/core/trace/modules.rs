@@ -96,7 +96,7 @@ fn parts(elf: &object::File) -> (Part, Part) {
         let SectionFlags::Elf { sh_flags, .. } = section.flags() else {
             continue;
         };
-        if u64::from(sh_flags.0) & (SHF_ALLOC | SHF_EXECINSTR) != SHF_ALLOC | SHF_EXECINSTR {
+        if sh_flags.0 & (SHF_ALLOC | SHF_EXECINSTR) != SHF_ALLOC | SHF_EXECINSTR {
             continue;
         }
         let first = section.name().is_ok_and(|n| n.starts_with(".init"));
