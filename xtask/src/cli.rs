@@ -22,7 +22,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Build kernels, boot scenarios, print and keep the results.
-    Bench(cmd::bench::Args),
+    Bench(Box<cmd::bench::Args>),
     /// Keep or check a run's virtual-time samples.
     Baseline(cmd::baseline::Args),
     /// Compare runs, baselines, or several runs of a kind.
