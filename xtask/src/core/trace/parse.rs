@@ -139,8 +139,10 @@ impl fmt::Display for Malformed {
 /// The first line that is not understood.
 pub fn parse(text: &str) -> Result<Trace, Malformed> {
     let mut reader = Reader::default();
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    for (index, line) in whole.lines().enumerate() {
+    let whole = text
+        .split_inclusive('\n')
+        .filter_map(|l| l.strip_suffix('\n'));
+    for (index, line) in whole.enumerate() {
         let ok = if index == 0 {
             (line == "bootrig-trace 1").then_some(())
         } else {
