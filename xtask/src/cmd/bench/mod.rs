@@ -237,7 +237,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             terminal::out(&chart::bars(&summary, width, look.colour))?;
         }
     }
-    hand_on(args, &results, &id, &summary, &text)?;
+    hand_on(args, &header, &summary, &text)?;
     terminal::say(&format!(
         "run {id} kept in {}; its pictures: report.html, trace.json",
         run.dir().display()
@@ -276,7 +276,7 @@ pub fn run(args: &Args) -> Result<Exit> {
 }
 
 /// Writes what was asked for beside the run's own folder.
-fn hand_on(args: &Args, results: &Path, id: &str, summary: &Summary, text: &str) -> Result<()> {
+fn hand_on(args: &Args, header: &Header, summary: &Summary, text: &str) -> Result<()> {
     if let Some(path) = &args.markdown {
         // CI systems collect what several steps add.
         File::options()
@@ -286,12 +286,8 @@ fn hand_on(args: &Args, results: &Path, id: &str, summary: &Summary, text: &str)
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .with_context(|| format!("adding the report to {}", path.display()))?;
     }
-    if args.export.is_empty() {
-        return Ok(());
-    }
-    let header = Run::header(results, id)?;
     for (format, path) in &args.export {
-        let text = exported(&header, summary, *format, "bootrig")?;
+        let text = exported(header, summary, *format, "bootrig")?;
         write_whole(path, text.as_bytes())?;
     }
     Ok(())
@@ -392,17 +388,11 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
             .transpose()
             .map_err(|e: std::io::Error| anyhow::Error::from(e))?,
     };
-    let members = loaded
-        .iter()
-        .flat_map(|s| s.members())
-        .cloned()
-        .map(Arc::new);
+    let members = loaded.iter().flat_map(|s| s.members());
+    let members: Vec<_> = members.cloned().map(Arc::new).collect();
+    let plan = plan(&members, overrides);
     Ok(Job {
-        plan: if no_aa {
-            plan(&members.collect::<Vec<_>>(), overrides)
-        } else {
-            with_same(plan(&members.collect::<Vec<_>>(), overrides))
-        },
+        plan: if no_aa { plan } else { with_same(plan) },
         scenarios: loaded,
         given,
         under_test,

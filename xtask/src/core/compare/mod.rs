@@ -265,7 +265,13 @@ fn scenario(name: &str, a: &Measured, b: &Measured, wishes: &Wishes, out: &mut C
     }
 }
 
-fn row(metric: &str, clock: Clock, samples: [usize; 2], judgement: Judgement, least: f64) -> Row {
+fn row(
+    metric: &str,
+    clock: Clock,
+    samples: [usize; 2],
+    judgement: Judgement,
+    limits: &Limits,
+) -> Row {
     Row {
         scenario: String::new(),
         variant: String::new(),
@@ -274,7 +280,7 @@ fn row(metric: &str, clock: Clock, samples: [usize; 2], judgement: Judgement, le
         kind: Kind::of(metric),
         samples,
         judgement,
-        least: least.ceil() as u64,
+        least: limits.least(judgement.before).ceil() as u64,
         note: None,
     }
 }
@@ -284,13 +290,7 @@ fn exactly(a: &Values, b: &Values, metrics: &[&str], limits: &Limits) -> Vec<Row
         let (before, after) = (&a.metrics[*metric], &b.metrics[*metric]);
         let judged = verdict::exact(before, after, limits);
         let samples = [before.len(), after.len()];
-        let mut row = row(
-            metric,
-            Clock::Virtual,
-            samples,
-            judged,
-            limits.least(judged.before),
-        );
+        let mut row = row(metric, Clock::Virtual, samples, judged, limits);
         if judged.verdict == Verdict::Inconclusive {
             row.note = Some(if samples.contains(&0) {
                 "no sample on one side".into()
@@ -326,13 +326,7 @@ fn by_rank(a: &Values, b: &Values, metrics: &[&str], limits: &Limits) -> Vec<Row
             };
             let judged = verdict::ranked(before, after, p, &limits);
             let samples = [before.len(), after.len()];
-            let mut row = row(
-                metric,
-                Clock::Wall,
-                samples,
-                judged,
-                limits.least(judged.before),
-            );
+            let mut row = row(metric, Clock::Wall, samples, judged, &limits);
             if judged.verdict == Verdict::Inconclusive {
                 let of_family = Limits {
                     alpha: limits.alpha / family.len() as f64,

@@ -54,18 +54,16 @@ pub fn name(copy: &[u8]) -> Option<&str> {
 pub fn place(file: &[u8], copy: &[u8]) -> Result<Module, String> {
     let name = name(copy).ok_or("the kernel's structure has no name where it should be")?;
     let elf = object::File::parse(file).map_err(|e| format!("module {name}: {e}"))?;
-    let (init, exit) = parts(&elf);
+    let (init, core) = parts(&elf);
     let mut bases = Vec::new();
     let mut wrong = None;
-    for (symbol, part) in [("init_module", &init), ("cleanup_module", &exit)] {
-        match base(&elf, copy, symbol, &[&init, &exit]) {
+    for symbol in ["init_module", "cleanup_module"] {
+        match base(&elf, copy, symbol, &[&init, &core]) {
             Some((at, in_init)) if at.is_multiple_of(PAGE) => {
-                bases.push((at, if in_init { &init } else { &exit }));
+                bases.push((at, if in_init { &init } else { &core }));
             }
             Some((at, _)) => wrong = Some(at),
-            None => {
-                let _ = part;
-            }
+            None => {}
         }
     }
     if let (Some(at), true) = (wrong, bases.is_empty()) {
