@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loading and flushing in a task of its own, for what may not come back by itself: PID 1
-//! goes on looking at the clock, and does to the loader and to the module what is asked.
+//! waits no longer than it is told, and does to the loader and to the module what is asked.
 
 use crate::{
     channel, clock,
@@ -9,9 +9,6 @@ use crate::{
     plan::Apart,
     sys::{self, Forked, State},
 };
-
-/// Between two looks at whether a child has ended.
-const PAUSE: u64 = 1_000_000;
 
 /// Loads a module in a child, which may be killed, find its module unloaded, or be left alone.
 pub fn load(name: &str, and: &Apart) -> Result<(), Failure> {
@@ -30,7 +27,7 @@ pub fn load(name: &str, and: &Apart) -> Result<(), Failure> {
     let (mut ended, mut killed) = (None, None);
     for (at, act) in until {
         if ended.is_none() {
-            ended = wait(loader, at);
+            ended = wait(loader, at)?;
         }
         match act {
             Act::Kill if ended.is_none() => {
@@ -53,7 +50,7 @@ pub fn load(name: &str, and: &Apart) -> Result<(), Failure> {
     }
     let (state, end) = match ended {
         Some(ended) => ended,
-        None => wait(loader, u64::MAX).expect("it waits for ever"),
+        None => wait(loader, u64::MAX)?.expect("it waits for ever"),
     };
     match (state, killed) {
         (State::Killed, Some(at)) => channel::say(&format!(
@@ -71,7 +68,7 @@ pub fn load(name: &str, and: &Apart) -> Result<(), Failure> {
 /// Flushes in a child, for which is waited so many nanoseconds.
 pub fn flush(limit: u64) -> Result<(), Failure> {
     let flusher = child(|| module::flush().map_err(|_| ()))?;
-    match wait(flusher, clock::mono() + limit) {
+    match wait(flusher, clock::mono() + limit)? {
         None => channel::say(&format!("unsettled after={limit}")),
         Some((State::Ended(0), _)) => {}
         Some((State::Ended(errno), _)) => return Err(Failure::new("flush", errno)),
@@ -95,13 +92,16 @@ fn child(work: impl FnOnce() -> Result<(), ()>) -> Result<i32, Failure> {
 }
 
 /// Waits for a child's end, no longer than to `until`: how it ended, and when that was seen.
-fn wait(child: i32, until: u64) -> Option<(State, u64)> {
+fn wait(child: i32, until: u64) -> Result<Option<(State, u64)>, Failure> {
     loop {
+        let state = sys::look(child);
         let now = clock::mono();
-        match sys::look(child) {
-            State::Running if now >= until => return None,
-            State::Running => sys::sleep_until(until.min(now + PAUSE)),
-            state => return Some((state, now)),
+        match state {
+            State::Running if now >= until => return Ok(None),
+            State::Running => {
+                sys::await_end(child, until).map_err(|()| Failure::last("wait"))?;
+            }
+            state => return Ok(Some((state, now))),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     ffi::{CStr, CString, c_char, c_int, c_long, c_ulong, c_void},
     fs::File,
     io,
-    os::fd::AsRawFd,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
     ptr,
 };
 
@@ -33,11 +33,21 @@ const SYS_DELETE_MODULE: c_long = 176;
 const SYS_FINIT_MODULE: c_long = 313;
 const O_NONBLOCK: c_int = 0o4000;
 const SYS_KEXEC_FILE_LOAD: c_long = 320;
+const SYS_PIDFD_OPEN: c_long = 434;
+const POLLIN: i16 = 1;
 
 #[repr(C)]
 struct Timespec {
     seconds: i64,
     nanoseconds: i64,
+}
+
+/// struct pollfd of Linux.
+#[repr(C)]
+struct PollFd {
+    file: c_int,
+    events: i16,
+    seen: i16,
 }
 
 /// struct utsname of Linux: six fields of 65 bytes.
@@ -75,6 +85,12 @@ unsafe extern "C" {
     #[link_name = "kill"]
     fn libc_kill(pid: c_int, signal: c_int) -> c_int;
     fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
+    fn ppoll(
+        files: *mut PollFd,
+        count: c_ulong,
+        time: *const Timespec,
+        signals: *const c_void,
+    ) -> c_int;
     fn setsid() -> c_int;
     fn ioctl(file: c_int, request: c_ulong, ...) -> c_int;
 }
@@ -302,6 +318,34 @@ pub fn look(child: i32) -> State {
     } else {
         State::Killed
     }
+}
+
+/// Waits until a child has ended, or until shortly before CLOCK_MONOTONIC shows `until`, to be
+/// called again then; no end if it never will.
+pub fn await_end(child: i32, until: u64) -> Result<(), ()> {
+    // SAFETY: touches no memory of ours.
+    let file = unsafe { syscall(SYS_PIDFD_OPEN, c_long::from(child), 0) };
+    ok(file as c_int)?;
+    // SAFETY: a new file that nobody else knows.
+    let file = unsafe { OwnedFd::from_raw_fd(file as c_int) };
+    let mut poll = PollFd {
+        file: file.as_raw_fd(),
+        events: POLLIN,
+        seen: 0,
+    };
+    let left = until.saturating_sub(monotonic_ns());
+    // The kernel may be late by a thousandth of so long a wait.
+    let left = left - left / 256;
+    let left = Timespec {
+        seconds: (left / 1_000_000_000) as i64,
+        nanoseconds: (left % 1_000_000_000) as i64,
+    };
+    let limit = match until {
+        u64::MAX => ptr::null(),
+        _ => &raw const left,
+    };
+    // SAFETY: writes `poll` and reads `left` only.
+    ok(unsafe { ppoll(&mut poll, 1, limit, ptr::null()) })
 }
 
 /// Whether we have children.
