@@ -8,11 +8,12 @@ use serde_json::json;
 
 use crate::{
     core::{
+        event::Callback,
         fault::{Exit, Fault},
         ideal::{self, Bound, Ideal, Means},
         scenario::{
-            Action, Device, DeviceFault, Order, Probing, Profile, Scenario, Step, Strategy, Target,
-            Variant, group,
+            Action, Device, DeviceFault, Metric, Order, Probing, Profile, Scenario, Step, Strategy,
+            Target, Variant, group,
         },
         units::Nanos,
     },
@@ -61,14 +62,30 @@ pub fn run(args: &Args) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The ideal of device_shutdown if the kernel granted exactly what profiles ask for.
-fn nominal(s: &Scenario, variant: &Variant) -> Ideal {
+/// The phase whose ideal is worth showing: a machine that ends where its devices are probed
+/// shuts nothing down.
+fn phase(s: &Scenario) -> Metric {
+    match s.variants.iter().all(|v| s.ends_when_probed(v)) {
+        true => Metric::Bound,
+        false => Metric::DeviceShutdown,
+    }
+}
+
+/// The ideal of `phase` if the kernel granted exactly what profiles ask for.
+fn nominal(s: &Scenario, variant: &Variant, phase: Metric) -> Ideal {
+    let callback = match phase {
+        Metric::Bound => Callback::Probe,
+        _ => Callback::Shutdown,
+    };
     let delays: Vec<Nanos> = (0..s.devices.len())
         .map(|i| {
             let profile = s.profile(variant, i).filter(|_| !s.stays_unbound(i));
-            profile.map_or(Nanos(0), |p| total(&p.shutdown))
+            profile.map_or(Nanos(0), |p| p.nominal(callback))
         })
         .collect();
+    if callback == Callback::Probe {
+        return ideal::probing(s, variant, means(s), &delays);
+    }
     match variant.order {
         Order::Serial => Ideal {
             time: delays.iter().copied().sum(),
@@ -90,12 +107,13 @@ fn total(steps: &[Step]) -> Nanos {
 }
 
 fn document(s: &Scenario) -> serde_json::Value {
+    let phase = phase(s);
     let nominal: serde_json::Map<_, _> = s
         .variants
         .iter()
-        .map(|v| (v.name.clone(), json!(nominal(s, v))))
+        .map(|v| (v.name.clone(), json!(nominal(s, v, phase))))
         .collect();
-    json!({"scenario": s, "nominal_device_shutdown": nominal})
+    json!({"scenario": s, format!("nominal_{}", phase.name()): nominal})
 }
 
 fn text(s: &Scenario) -> String {
@@ -269,14 +287,20 @@ fn beside_the_tree(out: &mut String, s: &Scenario) {
 }
 
 fn variants(out: &mut String, s: &Scenario) {
+    let phase = phase(s);
     let _ = writeln!(
         out,
-        "\nvariants, with the ideal of device_shutdown by nominal delays"
+        "\nvariants, with the ideal of {} by nominal delays",
+        phase.name()
     );
     let width = s.variants.iter().map(|v| v.name.len()).max().unwrap_or(0);
     for v in &s.variants {
-        let ideal = nominal(s, v);
-        let order = format!("{:?}", v.order).to_lowercase();
+        let ideal = nominal(s, v, phase);
+        let order = match (phase, v.probing.strategy.is_parallel()) {
+            (Metric::Bound, true) => "side by side".into(),
+            (Metric::Bound, false) => "one by one".into(),
+            _ => format!("{:?}", v.order).to_lowercase(),
+        };
         let bound = match &ideal.bound {
             Bound::Sum => "the sum".into(),
             Bound::Path(names) if names.is_empty() => "nothing to wait for".into(),
@@ -459,5 +483,38 @@ expect:
         let json = document(&scenario);
         assert_eq!(json["nominal_device_shutdown"]["one"]["time"], "0 ns");
         assert_eq!(json["scenario"]["devices"][2]["name"], "nic.1");
+    }
+
+    /// A machine that ends where its devices are probed has no ideal of a shutdown.
+    #[test]
+    fn shows_the_ideal_of_what_is_measured() {
+        let scenario = parse(
+            "probed.yaml",
+            r#"
+about: Probing.
+kernel: "6.1"
+machine: {cpus: 1, memory: 256 MiB}
+profiles:
+  card: {id: "1b36:0011", about: x, source: x, probe: [{sleep: 1 s}], shutdown: [{sleep: 5 s}]}
+devices: [{name: card, profile: card, count: 3}]
+variants:
+  one: {order: serial}
+  all: {order: serial, probe: async-prefer}
+measure: [bound]
+"#,
+            &Known::default(),
+        )
+        .unwrap();
+        let text = text(&scenario);
+        let shown = text.split("\nvariants").nth(1).unwrap();
+        expect![[r#"
+            , with the ideal of bound by nominal delays
+              one       3 s one by one (the sum); unpatched
+              all       1 s side by side (card.0); unpatched; probed by async-prefer
+        "#]]
+        .assert_eq(shown);
+        let json = document(&scenario);
+        assert_eq!(json["nominal_bound"]["all"]["time"], "1 s");
+        assert_eq!(json["nominal_device_shutdown"], json!(null));
     }
 }

@@ -67,8 +67,13 @@ pub fn shutdown(
 /// Devices side by side wait neither for their parents nor for one another.
 pub fn probe(scenario: &Scenario, variant: &Variant, means: Means, log: &BootLog) -> Option<Ideal> {
     let granted = granted(scenario, log, Callback::Probe)?;
+    Some(probing(scenario, variant, means, &granted))
+}
+
+/// The bound of probing all devices where that of device `i` takes `granted[i]`.
+pub fn probing(scenario: &Scenario, variant: &Variant, means: Means, granted: &[Nanos]) -> Ideal {
     if !variant.probing.strategy.is_parallel() {
-        return Some(sum(&granted));
+        return sum(granted);
     }
     let needed: Vec<_> = granted
         .iter()
@@ -83,14 +88,7 @@ pub fn probe(scenario: &Scenario, variant: &Variant, means: Means, log: &BootLog
         time,
         bound: Bound::Path(names),
     };
-    Some(no_less(
-        scenario,
-        variant,
-        Callback::Probe,
-        means,
-        &needed,
-        path,
-    ))
+    no_less(scenario, variant, Callback::Probe, means, &needed, path)
 }
 
 fn sum(granted: &[Nanos]) -> Ideal {
