@@ -8,6 +8,7 @@
 
 #include <linux/device/class.h>
 #include <linux/hrtimer.h>
+#include <linux/initrd.h>
 #include <linux/kmsg_dump.h>
 #include <linux/pci.h>
 #include <linux/slab.h>
@@ -31,6 +32,14 @@ static inline struct class *bootrig_class_create(const char *name)
 	return class_create(name);
 #else
 	return class_create(THIS_MODULE, name);
+#endif
+}
+
+/* Before 5.13 it is unpacked by the time that drivers are initialised. */
+static inline void bootrig_wait_for_initramfs(void)
+{
+#ifdef HAVE_WAIT_FOR_INITRAMFS
+	wait_for_initramfs();
 #endif
 }
 

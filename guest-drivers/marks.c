@@ -84,6 +84,10 @@ static unsigned int records = 4096;
 module_param(records, uint, 0444);
 MODULE_PARM_DESC(records, "room for this many callbacks and marks (16 to 1048576)");
 
+static bool callbacks = true;
+module_param(callbacks, bool, 0444);
+MODULE_PARM_DESC(callbacks, "whether callbacks and names are recorded, or only marks");
+
 static struct marks_record *buffer;
 static atomic_t taken = ATOMIC_INIT(0);
 
@@ -105,14 +109,18 @@ static struct marks_record *take(enum kind kind, u32 id)
  * @dev: the device's number in the scenario
  * @op: which callback
  *
- * Return: the record to pass on, or NULL when the buffer is full, which is counted and
- * which the functions below put up with.
+ * Return: the record to pass on, or NULL when callbacks are not recorded, or the buffer is
+ * full, which is counted; the functions below put up with it.
  */
 struct marks_record *marks_begin(u32 dev, enum marks_op op)
 {
-	u64 now = ktime_get_ns();
-	struct marks_record *rec = take(KIND_CALLBACK, dev);
+	struct marks_record *rec;
+	u64 now;
 
+	if (!callbacks)
+		return NULL;
+	now = ktime_get_ns();
+	rec = take(KIND_CALLBACK, dev);
 	if (!rec)
 		return NULL;
 	rec->op = op;
@@ -179,7 +187,7 @@ EXPORT_SYMBOL_GPL(marks_point);
  */
 void marks_name(u32 dev, u32 number)
 {
-	struct marks_record *rec = take(KIND_NAME, dev);
+	struct marks_record *rec = callbacks ? take(KIND_NAME, dev) : NULL;
 
 	if (!rec)
 		return;

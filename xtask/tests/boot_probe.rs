@@ -32,6 +32,8 @@ variants:
   async-param: {order: serial, probe: async-param}
   async-cmdline: {order: serial, probe: async-cmdline}
   per-device-kthread: {order: serial, probe: per-device-kthread}
+  built-in: {order: serial, probe: built-in}
+  unrecorded: {order: serial, record: false}
   faults: {order: serial, faults: {slow: defer, card.0: no-firmware, card.1: short-firmware}}
   hangs: {order: serial, probe: async-param, faults: {slow: never-returns}}
   unloaded: {order: serial, probe: async-param, unload: 50 ms}
@@ -45,6 +47,9 @@ expect:
   - {variant: async-param, metric: load, at_most: 5 %, of: 1 s}
   - {variant: async-cmdline, metric: bound, within: 2 %, of: ideal}
   - {variant: per-device-kthread, metric: bound, within: 2 %, of: ideal}
+  - {variant: built-in, metric: bound, within: 1 %, of: ideal}
+  - {variant: built-in, metric: probe, within: 1 %, of: sync}
+  - {variant: unrecorded, metric: probe, within: 1 %, of: sync}
 "#;
 
 fn became<'s>(variant: &'s VariantSummary, device: &str) -> &'s str {
@@ -77,7 +82,7 @@ fn every_strategy_probes_and_every_fault_is_told() {
         assert!(v.completed(), "{}: {}", v.name, v.outcome_text());
         assert_eq!(v.oracle.violations, [""; 0], "{}", v.name);
     }
-    assert_eq!(scenario.expectations.len(), 8);
+    assert_eq!(scenario.expectations.len(), 11);
     assert!(scenario.expectations.iter().all(|e| e.ok == Some(true)));
     // Who probes whom: one task, or one for each device.
     for (name, tasks) in [
@@ -88,6 +93,12 @@ fn every_strategy_probes_and_every_fault_is_told() {
     ] {
         assert_eq!(variant(name).metrics["probe_tasks"].median, tasks, "{name}");
     }
+    // Nobody loads a driver of the kernel's own; without records no probe is seen.
+    let built_in = variant("built-in");
+    assert!(!built_in.metrics.contains_key("load"));
+    assert_eq!(built_in.metrics["probe_tasks"].median, 1);
+    assert_eq!(built_in.names["eth0"], "slow");
+    assert!(!variant("unrecorded").metrics.contains_key("bound"));
     // First come, first served: the slow one is eth0 only where it is waited for.
     assert_eq!(variant("sync").names["eth0"], "slow");
     assert_eq!(variant("async-prefer").names["eth2"], "slow");

@@ -158,7 +158,7 @@ fn became(probing: Probing, raw: &RawBoot) -> (Vec<String>, Vec<Rule>) {
     let result = interpret(&trial, raw);
     assert_eq!(result.outcome, Outcome::Completed);
     let log = result.log.as_ref().unwrap();
-    let all = (0..3).map(|d| probing::outcome(&trial.scenario, log, d).to_string());
+    let all = (0..3).map(|d| probing::outcome(trial.variant(), log, d).to_string());
     (all.collect(), violations(&result))
 }
 
@@ -200,6 +200,76 @@ fn every_fault_has_an_outcome() {
     // Without that fault such a record is none.
     let lost = booted(Probing::default(), &raw).outcome;
     assert!(matches!(lost, Outcome::LostResult(_)), "{lost}");
+}
+
+/// The kernel's queue of asynchronous probes has an end: what comes after it is probed by the
+/// loader, which is then told of each device.
+#[test]
+fn what_found_no_place_in_the_queue_is_told() {
+    let told = |strategy, pid| {
+        let scenario = cards(&[("v", by(strategy))]);
+        let mut probes = ASIDE.to_vec();
+        probes[2].3 = pid;
+        let plan = trials(scenario.clone(), 1);
+        let result = interpret(&plan[0], &guest(&probes, Some(101), &[]));
+        assert_eq!(violations(&result), []);
+        let results = BTreeMap::from([(plan[0].id.clone(), result)]);
+        let summary = summarise("r", serde_json::Value::Null, vec![], &plan, &results);
+        let became = summary.scenarios[0].variants[0].became.clone();
+        let text = report::text(&summary, &[&scenario]);
+        (
+            became.into_iter().map(|b| b.became).collect::<Vec<_>>(),
+            text,
+        )
+    };
+    let (became, text) = told(Strategy::AsyncParam, 1);
+    let full = "bound by the loader: the queue of asynchronous probes was full";
+    assert_eq!(became, ["bound", "bound", full]);
+    assert!(text.contains(full), "{text}");
+    // A worker did it, or nobody else was to.
+    assert!(told(Strategy::AsyncParam, 9).0.is_empty());
+    assert!(told(Strategy::PerDeviceKthread, 1).0.is_empty());
+}
+
+/// Nobody loads a driver that is a part of the kernel.
+#[test]
+fn a_built_in_driver_has_no_load() {
+    let raw = guest(SERIAL, Some(103), &[]);
+    let channel = String::from_utf8(raw.channel.clone()).unwrap();
+    let loaded = channel.lines().find(|l| l.contains("loaded")).unwrap();
+    assert!(loaded.contains("module=dummy_pci"));
+    let mut e = Encoder::default();
+    for line in channel.lines().filter(|l| *l != loaded) {
+        let mut words = line.splitn(4, ' ');
+        let (source, body) = (words.nth(1).unwrap(), words.nth(1).unwrap());
+        let body = body.rsplit_once(" #").unwrap().0;
+        match body.starts_with("end ") {
+            true => e.end(source.chars().next().unwrap()),
+            false => e.line(source.chars().next().unwrap(), body),
+        }
+    }
+    let raw = RawBoot {
+        channel: e.bytes,
+        ..raw
+    };
+    let times = booted(by(Strategy::BuiltIn), &raw).times.unwrap();
+    assert_eq!((times.load, times.bound), (None, Some(Nanos(3 * MS))));
+    assert_eq!(times.bound_ideal.unwrap().bound, Bound::Sum);
+}
+
+/// Without records there are the phases, and nothing that would say more.
+#[test]
+fn without_records_only_phases_are_known() {
+    let mut scenario = cards(&[("silent", by(Strategy::Sync))]);
+    scenario.variants[0].unrecorded = true;
+    let result = interpret(&only(scenario), &guest(&[], Some(103), &[]));
+    assert_eq!(violations(&result), []);
+    let times = result.times.unwrap();
+    assert_eq!(
+        (times.probe, times.bound, times.ready),
+        (Some(Nanos(3 * MS)), None, None)
+    );
+    assert_eq!((times.probe_ideal, times.bound_ideal), (None, None));
 }
 
 #[test]

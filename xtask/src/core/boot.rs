@@ -241,7 +241,8 @@ fn probe_times(trial: &Trial, means: Means, log: &BootLog) -> Result<Times, Stri
     };
     let last_bound = probing::last_bound(log);
     let bound = begin.and_then(|begin| Some(last_bound? - begin));
-    let ideal = ideal::probe(scenario, variant, means, log);
+    let recorded = |_: &Ideal| !variant.unrecorded;
+    let ideal = ideal::probe(scenario, variant, means, log).filter(recorded);
     let waits = !variant.probing.strategy.is_async();
     Ok(Times {
         boot: log.hello.mono,
@@ -299,7 +300,9 @@ fn down_times(
             return Err(format!("the guest's clocks ran backwards before {what}"));
         }
     }
-    let shutdown_ideal = ideal::shutdown(&trial.scenario, trial.variant(), means, first);
+    let recorded = |_: &Ideal| !trial.variant().unrecorded;
+    let shutdown_ideal =
+        ideal::shutdown(&trial.scenario, trial.variant(), means, first).filter(recorded);
     Ok(Times {
         device_shutdown: Some(end.mono - begin.mono),
         shutdown_blame: shutdown_ideal.as_ref().map_or(vec![], |ideal| {

@@ -96,8 +96,11 @@ pub fn judge(
         verdict: Verdict::default(),
     };
     judge.console(splats);
-    if let Some(first) = boots.first() {
+    if !boots.is_empty() {
         judge.pid1(boots);
+    }
+    // Without records nothing is known of devices.
+    if let Some(first) = boots.first().filter(|_| !variant.unrecorded) {
         judge.bound(first);
         let shutdowns = judge.shut_down_once(first);
         judge.children_first(&shutdowns);
@@ -167,10 +170,10 @@ impl Judge<'_> {
                 });
                 continue;
             }
-            if let Some(good) = probing::as_disturbed(self.scenario, self.variant, log, device) {
+            if let Some(good) = probing::as_disturbed(self.variant, log, device) {
                 let name = self.name(device);
                 self.check(Rule::Bound, good, || {
-                    let became = probing::outcome(self.scenario, log, device);
+                    let became = probing::outcome(self.variant, log, device);
                     format!("{name} became: {became}, which is not what was done to it")
                 });
                 continue;

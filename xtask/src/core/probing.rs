@@ -105,6 +105,9 @@ pub fn disturbed(what: &Disturbed) -> String {
 pub enum Became {
     /// Its driver has it.
     Bound,
+    /// The same, but it was the loader that probed it: the kernel's queue of asynchronous
+    /// probes had no place for it.
+    BoundByLoader,
     /// Its driver had it, and was unloaded.
     Unloaded,
     /// Its probe failed with this error.
@@ -123,6 +126,9 @@ impl fmt::Display for Became {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bound => f.write_str("bound"),
+            Self::BoundByLoader => {
+                f.write_str("bound by the loader: the queue of asynchronous probes was full")
+            }
             Self::Unloaded => f.write_str("bound, then its driver was unloaded"),
             Self::Failed(ret) => write!(f, "probe failed: {}", Errno(*ret)),
             Self::FailedWhenKilled(ret) => {
@@ -159,27 +165,48 @@ impl fmt::Display for Errno {
     }
 }
 
+/// What became of each device, by index.
+pub fn outcomes(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Vec<Became> {
+    let mut own = vec![Vec::new(); scenario.devices.len()];
+    for event in &log.callbacks {
+        if let Some(list) = own.get_mut(event.device) {
+            list.push(event);
+        }
+    }
+    own.iter().map(|own| became(variant, log, own)).collect()
+}
+
 /// What became of `device`.
-pub fn outcome(scenario: &Scenario, log: &BootLog, device: usize) -> Became {
-    debug_assert!(device < scenario.devices.len());
-    let own = || probes(log).filter(|p| p.device == device);
-    if own().any(|p| p.end.is_none()) {
+pub fn outcome(variant: &Variant, log: &BootLog, device: usize) -> Became {
+    let own = log.callbacks.iter().filter(|e| e.device == device);
+    became(variant, log, &own.collect::<Vec<_>>())
+}
+
+/// What became of the device whose callbacks are `own`.
+fn became(variant: &Variant, log: &BootLog, own: &[&CallbackEvent]) -> Became {
+    let probes = || own.iter().filter(|e| e.callback == Callback::Probe);
+    if probes().any(|p| p.end.is_none()) {
         return Became::NeverReturned;
     }
-    let removed = || {
-        let mut all = log.callbacks.iter();
-        all.any(|e| e.callback == Callback::Remove && e.device == device)
-    };
-    match own().last() {
+    let removed = || own.iter().any(|e| e.callback == Callback::Remove);
+    match probes().next_back() {
         None => Became::NotProbed,
         Some(last) if last.ret == 0 && removed() => Became::Unloaded,
+        Some(last) if last.ret == 0 && fell_back(variant, last) => Became::BoundByLoader,
         Some(last) if last.ret == 0 => Became::Bound,
-        Some(last) if last.ret == DEFER => Became::Deferred(own().count()),
+        Some(last) if last.ret == DEFER => Became::Deferred(probes().count()),
         Some(last) if killed_at(log).is_some_and(|at| last.end > Some(at)) => {
             Became::FailedWhenKilled(last.ret)
         }
         Some(last) => Became::Failed(last.ret),
     }
+}
+
+/// Whether the kernel was to probe a device asynchronously and the driver's loader did: PID 1,
+/// where nothing is done to the load.
+fn fell_back(variant: &Variant, probe: &CallbackEvent) -> bool {
+    let asynchronous = variant.probing.strategy.is_async();
+    asynchronous && !variant.probing.is_disturbed() && probe.pid == 1
 }
 
 fn killed_at(log: &BootLog) -> Option<Nanos> {
@@ -191,13 +218,8 @@ fn killed_at(log: &BootLog) -> Option<Nanos> {
 
 /// Whether a device of a boot that was disturbed became what it had to; `None`: it has to be
 /// bound, as ever.
-pub fn as_disturbed(
-    scenario: &Scenario,
-    variant: &Variant,
-    log: &BootLog,
-    device: usize,
-) -> Option<bool> {
-    let became = || outcome(scenario, log, device);
+pub fn as_disturbed(variant: &Variant, log: &BootLog, device: usize) -> Option<bool> {
+    let became = || outcome(variant, log, device);
     if let Some(fault) = variant.probing.faults.get(&device) {
         return Some(match (fault, became()) {
             (DeviceFault::NoFirmware | DeviceFault::ShortFirmware, Became::Failed(_))

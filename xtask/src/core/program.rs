@@ -136,13 +136,13 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
     }
     plan.push_str(&phase);
     let _ = writeln!(plan, "{end}");
-    let records = records(trial);
+    let records = match trial.variant().unrecorded {
+        true => format!("records={OTHER_RECORDS}\ncallbacks=0\n"),
+        false => format!("records={}\n", records(trial)),
+    };
     let mut files = BTreeMap::from([
         ("bootrig/plan".to_owned(), plan.into_bytes()),
-        (
-            "bootrig/marks.params".to_owned(),
-            format!("records={records}\n").into_bytes(),
-        ),
+        ("bootrig/marks.params".to_owned(), records.into_bytes()),
         (
             "bootrig/dummy_pci.params".to_owned(),
             device_table(trial, &layout.paths).into_bytes(),

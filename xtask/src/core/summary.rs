@@ -15,7 +15,8 @@ use super::{
     growth::{self, Growth},
     ideal::Bound,
     plan::{Role, Trial},
-    probing, samples,
+    probing::{self, Became},
+    samples,
     scenario::{Clock, Expectation, Metric, Point, Scenario, Target, Tolerance, Variant},
     stats,
     units::Nanos,
@@ -485,9 +486,11 @@ fn variant_summary(
     }
 }
 
-/// What became of the loader and the devices, if anything was done to them.
+/// What became of the loader and the devices, if anything was done to them or some were not
+/// probed as the variant has it.
 fn became(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Vec<DeviceBecame> {
-    if !variant.probing.is_disturbed() {
+    let outcomes = probing::outcomes(scenario, variant, log);
+    if !variant.probing.is_disturbed() && !outcomes.contains(&Became::BoundByLoader) {
         return vec![];
     }
     let loader = log.disturbed.iter().map(|d| DeviceBecame {
@@ -498,7 +501,7 @@ fn became(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Vec<DeviceBe
         .filter(|d| scenario.profile(variant, *d).is_some() && !scenario.stays_unbound(*d));
     let devices = bound_for.map(|device| DeviceBecame {
         device: scenario.devices[device].name.clone(),
-        became: probing::outcome(scenario, log, device).to_string(),
+        became: outcomes[device].to_string(),
     });
     loader.chain(devices).collect()
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What touches files, processes and the network. Edges share only core types; all stand
-//! on [`process`], [`files`], [`cache`] and [`terminal`].
+//! on [`process`], [`files`], [`cache`], [`drivers`] and [`terminal`].
 
 pub mod baselines;
 pub mod cache;
+pub mod drivers;
 pub mod export;
 pub mod files;
 pub mod host;

@@ -12,11 +12,9 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     cache::{Cache, Check},
-    process,
+    drivers, process,
 };
 
-/// Where the sources are in a checkout.
-pub const DIR: &str = "guest-drivers";
 const KIND: &str = "module";
 /// Changes whenever the same inputs would be built otherwise than before.
 const RECIPE: &str = "1 W=1 -Werror";
@@ -34,7 +32,7 @@ pub fn provide(
     kbuild: &dyn Fn() -> Result<PathBuf>,
     say: &dyn Fn(&str),
 ) -> Result<PathBuf> {
-    let sources = sources(&root.join(DIR))?;
+    let sources = drivers::sources(root)?;
     let mut hash = blake3::Hasher::new();
     for part in [RECIPE, kernel_key] {
         hash.update(part.as_bytes()).update(b"\0");
@@ -53,11 +51,7 @@ pub fn provide(
     }
     let kbuild = kbuild()?;
     let work = cache.stage(&lock)?;
-    for (path, bytes) in &sources {
-        let to = work.dir().join(path);
-        fs::create_dir_all(to.parent().context("a file is in a directory")?)?;
-        fs::write(&to, bytes).with_context(|| format!("copying {}", path.display()))?;
-    }
+    drivers::write(&sources, work.dir())?;
     let log = cache.log(&format!("module-{}", &key[..16]))?;
     say(&format!("building modules; log: {}", log.display()));
     process::run_logged("building modules", make(&kbuild, work.dir()), &log, LIMIT)
@@ -65,7 +59,7 @@ pub fn provide(
     // Only the modules are kept: what else kbuild leaves tells where it was made.
     let staged = cache.stage(&lock)?;
     let mut found = 0;
-    for path in files(work.dir())?
+    for path in drivers::files(work.dir())?
         .into_iter()
         .filter(|p| p.extension().is_some_and(|e| e == "ko"))
     {
@@ -74,7 +68,7 @@ pub fn provide(
         found += 1;
     }
     if found == 0 {
-        bail!("{DIR} built no module; log: {}", log.display());
+        bail!("{} built no module; log: {}", drivers::DIR, log.display());
     }
     cache.put(&lock, staged).map_err(|e| cache.explain(e))
 }
@@ -98,60 +92,6 @@ fn make(kbuild: &Path, work: &Path) -> Command {
     ))
     .arg("modules");
     make
-}
-
-/// The sources with their bytes, in order; not what a build in place left there.
-fn sources(dir: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
-    let source = |p: &PathBuf| {
-        let name = p
-            .file_name()
-            .map(|n| n.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        let known = ["c", "h", "S"]
-            .iter()
-            .any(|e| p.extension().is_some_and(|x| x == *e));
-        !name.starts_with('.')
-            && !name.ends_with(".mod.c")
-            && (known || ["Kbuild", "Makefile"].contains(&name.as_str()))
-    };
-    let found: Vec<_> = files(dir)?.into_iter().filter(source).collect();
-    if !found
-        .iter()
-        .any(|p| p == Path::new("Kbuild") || p == Path::new("Makefile"))
-    {
-        bail!("{} has no Kbuild", dir.display());
-    }
-    found
-        .into_iter()
-        .map(|p| {
-            Ok((
-                p.clone(),
-                fs::read(dir.join(&p)).with_context(|| format!("reading {}", p.display()))?,
-            ))
-        })
-        .collect()
-}
-
-/// All files below `dir`, relative, sorted.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
-    fn below(dir: &Path, at: &Path, out: &mut Vec<PathBuf>) -> Result<()> {
-        let entries = fs::read_dir(dir.join(at))
-            .with_context(|| format!("listing {}", dir.join(at).display()))?;
-        for entry in entries {
-            let entry = entry?;
-            let path = at.join(entry.file_name());
-            match entry.file_type()? {
-                t if t.is_dir() => below(dir, &path, out)?,
-                t if t.is_file() => out.push(path),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-    let mut out = Vec::new();
-    below(dir, Path::new(""), &mut out)?;
-    out.sort();
-    Ok(out)
 }
 
 #[cfg(test)]

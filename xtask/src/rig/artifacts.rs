@@ -31,8 +31,29 @@ use crate::{
 pub struct Booted {
     /// The kernel.
     pub kernel: Kernel,
-    /// The folder with their `*.ko` files.
-    pub modules: PathBuf,
+    /// The folder with their `*.ko` files; `None`: they are a part of the kernel.
+    pub modules: Option<PathBuf>,
+}
+
+impl Booted {
+    /// The file of a module.
+    ///
+    /// # Errors
+    /// When this kernel has none.
+    pub fn module(&self, file: &str) -> Result<PathBuf> {
+        let folder = self.modules.as_ref();
+        let folder = folder.with_context(|| format!("{file} is a part of this kernel"))?;
+        Ok(folder.join(file))
+    }
+
+    /// What identifies its modules; a kernel that holds them is identified with them.
+    fn modules_key(&self) -> String {
+        let Some(folder) = &self.modules else {
+            return self.kernel.key.clone();
+        };
+        let name = folder.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
 }
 
 /// Everything that is built before anything boots.
@@ -72,7 +93,10 @@ impl Artifacts {
                 Some(_) => Ok(kernel.kbuild.clone()),
                 None => kernel::checked_kbuild(root, &cache, spec, &kernel, say),
             };
-            let modules = module::provide(root, &cache, &kernel.key, &kbuild, say)?;
+            let modules = match spec.built_in && ready.is_none() {
+                true => None,
+                false => Some(module::provide(root, &cache, &kernel.key, &kbuild, say)?),
+            };
             kernels.insert(spec.clone(), Booted { kernel, modules });
         }
         Ok(Self {
@@ -133,12 +157,7 @@ impl Artifacts {
             source: booted.kernel.source.clone(),
             release: booted.kernel.release.clone(),
             compiler: booted.kernel.compiler.clone(),
-            modules: booted
-                .modules
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
+            modules: booted.modules_key(),
         };
         self.kernels.iter().map(record).collect()
     }
@@ -160,7 +179,7 @@ impl Artifacts {
             archive.file(
                 &format!("bootrig/{file}"),
                 0o644,
-                read(&booted.modules.join(file))?,
+                read(&booted.module(&file)?)?,
             )?;
         }
         if trial.variant().restart == Restart::Kexec {

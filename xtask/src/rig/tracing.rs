@@ -197,9 +197,12 @@ impl<'a> Tracing<'a> {
             let Some(name) = modules::name(copy) else {
                 continue;
             };
-            let path = booted.modules.join(format!("{name}.ko"));
-            let placed = read_file(&path, MOST_BYTES)
-                .map_err(|e| format!("module {name}: {}: {e}", path.display()))
+            let placed = booted
+                .module(&format!("{name}.ko"))
+                .and_then(|path| {
+                    read_file(&path, MOST_BYTES).with_context(|| path.display().to_string())
+                })
+                .map_err(|e| format!("module {name}: {e:#}"))
                 .and_then(|file| modules::place(&file, copy));
             match placed {
                 Ok(module) => found.push(module),

@@ -58,6 +58,7 @@ pub fn variant(name: &str, order: Order) -> Variant {
         order,
         restart: Restart::Reset,
         max_tasks: None,
+        unrecorded: false,
         swap: BTreeMap::new(),
     }
 }

@@ -90,6 +90,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
                         order: v.order,
                         restart: Some(v.restart),
                         max_tasks: v.max_tasks,
+                        record: Some(!v.unrecorded),
                         swap: Named(swap),
                     };
                     (v.name.clone(), variant)

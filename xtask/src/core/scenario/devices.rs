@@ -14,7 +14,7 @@ use super::{
 };
 
 /// More devices than any machine here holds; what a given one holds is layout's to say.
-pub const MAX_DEVICES: u64 = 16_384;
+pub const MAX_DEVICES: u64 = 65_536;
 
 /// Levels of the tree, the root bus being the first: what the guest's device table can name.
 const MAX_LEVELS: usize = 7;

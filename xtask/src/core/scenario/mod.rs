@@ -327,6 +327,9 @@ pub struct Variant {
     pub restart: Restart,
     /// The most tasks that may run its shutdown callbacks.
     pub max_tasks: Option<u32>,
+    /// Whether its devices' callbacks leave no records, only the marks of the phases.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unrecorded: bool,
     /// Profiles replaced in this variant: key as written in the tree -> key used instead.
     pub swap: BTreeMap<String, String>,
 }

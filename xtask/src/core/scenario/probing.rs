@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Backend, Device, Profile, Step,
+    Backend, Device, Metric, Profile, Scenario, Step, Target, Variant,
     diagnose::{Sink, hint},
     raw,
     tree::At,
@@ -38,7 +38,6 @@ pub enum Strategy {
     /// `driver_async_probe=*`, for all drivers.
     AsyncCmdlineAll,
     /// The driver is part of the kernel and probes in its initcall, one after the other.
-    #[serde(skip)]
     BuiltIn,
     /// A thread for each device; loading does not wait for them.
     PerDeviceKthread,
@@ -318,7 +317,8 @@ pub(super) fn read(
     }
 }
 
-/// A driver that is part of the kernel is not loaded, and the module that makes devices is.
+/// A driver that is part of the kernel is not loaded, and the module that makes devices is;
+/// PID 1 comes after it.
 fn built_in(raw: &raw::Variant, at: &At<'_>, around: &Around<'_>, sink: &mut Sink) {
     if around.backend == Backend::Guest {
         let at = at.key("probe");
@@ -337,6 +337,65 @@ fn built_in(raw: &raw::Variant, at: &At<'_>, around: &Around<'_>, sink: &mut Sin
             });
         }
     }
+    for (index, (_, fault)) in raw.faults.0.iter().enumerate() {
+        if *fault == DeviceFault::NeverReturns {
+            let faults = at.key("faults");
+            let at = faults.entry(index);
+            sink.add_with(at.position(), || {
+                format!("{at}: a built-in driver probes before PID 1 is started, which would never be; take another strategy")
+            });
+        }
+    }
+}
+
+/// Whether a variant has no records, from which alone some things could be told.
+pub(super) fn unrecorded(raw: &raw::Variant, at: &At<'_>, sink: &mut Sink) -> bool {
+    let unrecorded = raw.record == Some(false);
+    for (key, there) in [
+        ("faults", !raw.faults.is_empty()),
+        ("kill_loader", raw.kill_loader.is_some()),
+        ("unload", raw.unload.is_some()),
+        ("max_tasks", raw.max_tasks.is_some()),
+    ] {
+        if unrecorded && there {
+            let at = at.key(key);
+            sink.add_with(at.position(), || {
+                format!("{at}: with `record: false` nobody sees what becomes of devices; leave one of them out")
+            });
+        }
+    }
+    unrecorded
+}
+
+/// Complains of expectations of what a variant cannot have.
+pub(super) fn without_value(scenario: &Scenario, at: &At<'_>, sink: &mut Sink) {
+    for (index, e) in scenario.expect.iter().enumerate() {
+        let own = Some((&e.variant, e.of == Target::Ideal));
+        let other = match &e.of {
+            Target::Variant(name) => Some((name, false)),
+            _ => None,
+        };
+        let whys = [own, other].into_iter().flatten().filter_map(|named| {
+            let (name, ideal) = named;
+            let variant = scenario.variants.iter().find(|v| v.name == *name)?;
+            Some((name, lacks(variant, e.metric, ideal)?))
+        });
+        for (name, why) in whys {
+            let at = at.item(index);
+            sink.add_with(at.position(), || format!("{at}: `{name}` {why}"));
+        }
+    }
+}
+
+/// Why a variant has no such value, or no ideal of it.
+fn lacks(variant: &Variant, metric: Metric, ideal: bool) -> Option<&'static str> {
+    let seen = !ideal && !matches!(metric, Metric::Bound | Metric::Ready);
+    if metric == Metric::Load && variant.probing.strategy == Strategy::BuiltIn {
+        return Some(
+            "has its driver in the kernel, which nobody loads; take probe, bound or ready",
+        );
+    }
+    (variant.unrecorded && !seen).then_some("has no records, from which alone that is known")
 }
 
 fn faults(

@@ -175,7 +175,7 @@ pub struct Device {
     /// How many of them; 1 where this is left out. Below a bridge that is itself counted:
     /// how many below each, numbered on from one bridge to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 16384))]
+    #[schemars(range(min = 1, max = 65536))]
     pub count: Option<u32>,
     /// The bridge or root port above, by name, instead of nesting: for generated files.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -328,8 +328,8 @@ pub struct Variant {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cmdline: Vec<String>,
     /// Who probes the devices: `sync` (the default: the task that loads the driver), `kthread`,
-    /// `workqueue`, `async-prefer`, `async-param`, `async-cmdline`, `async-cmdline-all` or
-    /// `per-device-kthread`.
+    /// `workqueue`, `async-prefer`, `async-param`, `async-cmdline`, `async-cmdline-all`,
+    /// `built-in` or `per-device-kthread`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Strategy>,
     /// The kernel's tick rate: 100, 250, 300 or 1000; else that of its configuration.
@@ -358,6 +358,9 @@ pub struct Variant {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65536))]
     pub max_tasks: Option<u32>,
+    /// `false`: callbacks of devices are not recorded, so that what recording them costs shows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<bool>,
     /// Profiles replaced in this variant, `written: used instead`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub swap: Named<Name>,

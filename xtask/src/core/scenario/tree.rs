@@ -16,7 +16,7 @@ use super::diagnose::Sink;
 /// Nesting deeper than this is no scenario: a bridge costs two levels, and QEMU has no
 /// use for 10 bridges below one another.
 const MAX_DEPTH: usize = 32;
-/// Larger files are refused: 16,384 devices written one by one take about 1 MiB.
+/// Larger files are refused: 65,536 devices written one by one take 2 to 4 MiB.
 pub const MAX_TEXT: usize = 4 << 20;
 
 /// Where something stands; both counted from 1.

@@ -189,6 +189,7 @@ fn patched(name: &str, series: &str) -> Variant {
         order: Order::Parallel,
         restart: super::Restart::default(),
         max_tasks: None,
+        unrecorded: false,
         swap: Default::default(),
     }
 }

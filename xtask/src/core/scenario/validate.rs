@@ -131,6 +131,7 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
         hash: String::new(),
     };
     judge::repeated(&scenario.expect, &at.key("expect"), sink);
+    probing::without_value(&scenario, &at.key("expect"), sink);
     locks(&scenario.profiles, at, sink);
     if sink.is_empty() {
         scenario.hash = canonical::hash(&scenario);
@@ -343,6 +344,7 @@ fn variants(
                 order: variant.order,
                 restart: variant.restart.unwrap_or_default(),
                 max_tasks: variant.max_tasks,
+                unrecorded: probing::unrecorded(variant, &at, sink),
                 swap: variant
                     .swap
                     .0

@@ -25,6 +25,7 @@ use super::cache::{Cache, Check};
 use crate::core::{fault::Fault, plan::KernelSpec};
 
 pub mod build;
+mod built_in;
 mod config;
 mod copy;
 mod fetch;

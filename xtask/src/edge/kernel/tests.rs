@@ -120,6 +120,41 @@ fn a_patched_kernel_compiles_only_what_the_patch_touches_and_leaves_the_base_alo
     );
 }
 
+/// The drivers get a folder of their own; what they are made of is what the kernel is.
+#[test]
+fn drivers_become_a_part_of_a_copy() {
+    let lab = Lab::new();
+    lab.write("linux/drivers/Makefile", "obj-y += pci/\n");
+    lab.write("guest-drivers/Kbuild", "obj-y := d.o\n");
+    lab.write("guest-drivers/d.c", "one\n");
+    let built_in = KernelSpec {
+        built_in: true,
+        ..spec(None)
+    };
+    let provide = || provide(lab.dir.path(), &lab.cache, &built_in, &|l| lab.say(l)).unwrap();
+    let base = lab.provide(None).unwrap();
+    lab.compiled();
+    let first = provide();
+    assert_ne!(first.key, base.key);
+    assert_eq!(lab.compiled(), "");
+    let read = |k: &Kernel, f: &str| {
+        fs::read_to_string(lab.entry(BUILD, k).join("tree/drivers").join(f)).ok()
+    };
+    assert_eq!(read(&first, "bootrig/d.c").unwrap(), "one\n");
+    assert_eq!(
+        read(&first, "Makefile").unwrap(),
+        "obj-y += pci/\nobj-y += bootrig/\n"
+    );
+    assert_eq!(read(&base, "Makefile").unwrap(), "obj-y += pci/\n");
+    assert_eq!(read(&base, "bootrig/d.c"), None);
+    assert_eq!(provide().key, first.key);
+    lab.write("guest-drivers/d.c", "two\n");
+    let second = provide();
+    assert_ne!(second.key, first.key);
+    assert_eq!(read(&second, "bootrig/d.c").unwrap(), "two\n");
+    assert_eq!(lab.provide(None).unwrap().key, base.key);
+}
+
 #[test]
 fn whatever_a_kernel_is_made_of_makes_another_but_a_comment_does_not() {
     let lab = Lab::new();

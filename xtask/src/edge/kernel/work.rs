@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -11,12 +12,15 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BUILD, Kernel, build, build::Toolchain, config, config::Wishes, copy, copy::How, fetch,
-    fetch::Identity, key_of, patch, patch::Patch, provide, series, sources, sources::Source,
+    BUILD, Kernel, build, build::Toolchain, built_in, config, config::Wishes, copy, copy::How,
+    fetch, fetch::Identity, key_of, patch, patch::Patch, provide, series, sources, sources::Source,
 };
 use crate::{
     core::{plan::KernelSpec, units::Bytes},
-    edge::cache::{Cache, Check, Lock, Staged},
+    edge::{
+        cache::{Cache, Check, Lock, Staged},
+        drivers::{self, Sources},
+    },
 };
 
 pub const KERNEL: &str = "kernel";
@@ -45,6 +49,8 @@ pub struct Work<'a> {
     say: &'a dyn Fn(&str),
     source: Source,
     patches: Vec<Patch>,
+    /// What becomes a part of it.
+    parts: Option<Sources>,
     wishes: Wishes,
     fragments: Vec<u8>,
     tools: Toolchain,
@@ -79,8 +85,13 @@ impl<'a> Work<'a> {
                 spec.firmware_fallback
                     .then(|| "firmware fallback".to_owned()),
             )
+            .chain(spec.built_in.then(|| "drivers built in".to_owned()))
             .chain(spec.debug.then(|| "debug".to_owned()))
             .collect();
+        let parts = match spec.built_in {
+            true => Some(drivers::sources(root)?),
+            false => None,
+        };
         let what = match how[..] {
             [] => format!("kernel {}", spec.source),
             _ => format!("kernel {} ({})", spec.source, how.join(", ")),
@@ -92,6 +103,7 @@ impl<'a> Work<'a> {
             say,
             source,
             patches,
+            parts,
             wishes,
             fragments,
             tools: Toolchain::find()?,
@@ -110,6 +122,9 @@ impl<'a> Work<'a> {
             recipe.as_bytes(),
         ];
         parts.extend(self.patches.iter().map(|p| p.bytes.as_slice()));
+        for (path, bytes) in self.parts.iter().flatten() {
+            parts.extend([path.as_os_str().as_bytes(), bytes]);
+        }
         key_of(&parts)
     }
 
@@ -219,6 +234,9 @@ impl<'a> Work<'a> {
         copy::tree(&base.join("tree"), &top, &how).map_err(|e| self.cache.explain(e))?;
         if !self.patches.is_empty() {
             patch::apply(self.cache, &self.patches, &top, self.say)?;
+        }
+        if let Some(sources) = &self.parts {
+            built_in::place(sources, &top)?;
         }
         let tree = build::Tree::new(self.cache, top, log.clone(), self.what.clone());
         tree.settle()?;

@@ -97,8 +97,6 @@ fn strategy_words(trial: &Trial) -> Vec<String> {
     match trial.variant().probing.strategy {
         Strategy::AsyncCmdline => vec![format!("driver_async_probe={DRIVER}")],
         Strategy::AsyncCmdlineAll => vec!["driver_async_probe=*".into()],
-        // A built-in driver is not loaded with parameters.
-        Strategy::BuiltIn => vec![format!("marks.records={}", program::records(trial))],
         _ => vec![],
     }
 }

@@ -42,6 +42,61 @@ fn strategies_and_tick_rates_are_those_that_there_are() {
 }
 
 #[test]
+fn a_built_in_driver_comes_before_whatever_could_be_done_to_it() {
+    variant("probe: built-in", expect!["no error"]);
+    variant(
+        "probe: built-in, unload: 1 s, kill_loader: 1 s, faults: {mlx4: never-returns, ixgbe: error}",
+        expect![[r#"
+            x.yaml:11:51: variants.stock.unload: a built-in driver is not loaded, so that there is nothing to kill or unload
+            x.yaml:11:69: variants.stock.kill_loader: a built-in driver is not loaded, so that there is nothing to kill or unload
+            x.yaml:11:83: variants.stock.faults.mlx4: a built-in driver probes before PID 1 is started, which would never be; take another strategy
+        "#]],
+    );
+    check(
+        "machine: {",
+        "machine: {backend: guest, ",
+        expect!["no error"],
+    );
+    let built_in = BASE.replace("{order: serial}", "{order: serial, probe: built-in}");
+    check_text(
+        &built_in.replace("machine: {", "machine: {backend: guest, "),
+        expect![[r#"
+            x.yaml:11:33: variants.stock.probe: a built-in driver looks for devices before the guest can make them; leave out machine.backend, or take another strategy
+        "#]],
+    );
+    let measured = built_in.replace("measure: [", "measure: [load, ");
+    check_text(
+        &format!("{measured}  - {{variant: stock, metric: load, at_most: 5 %, of: 1 s}}\n"),
+        expect![[r#"
+            x.yaml:20:5: expect[1]: `stock` has its driver in the kernel, which nobody loads; take probe, bound or ready
+        "#]],
+    );
+}
+
+#[test]
+fn without_records_nothing_is_known_of_devices() {
+    variant("record: false", expect!["no error"]);
+    variant(
+        "record: false, max_tasks: 3, faults: {ixgbe: error}",
+        expect![[r#"
+            x.yaml:11:52: variants.stock.max_tasks: with `record: false` nobody sees what becomes of devices; leave one of them out
+            x.yaml:11:63: variants.stock.faults: with `record: false` nobody sees what becomes of devices; leave one of them out
+        "#]],
+    );
+    check(
+        "order: parallel}",
+        "order: parallel, record: false}",
+        expect![[r#"
+            x.yaml:19:5: expect[0]: `parallel` has no records, from which alone that is known
+        "#]],
+    );
+    assert_eq!(
+        good(&BASE.replace("{order: serial}", "{order: serial, record: true}")).hash,
+        good(BASE).hash
+    );
+}
+
+#[test]
 fn faults_are_of_devices_that_can_have_them() {
     variant("faults: {ixgbe: error, nic: defer}", expect!["no error"]);
     variant(

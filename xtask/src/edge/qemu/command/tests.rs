@@ -66,6 +66,7 @@ fn scenario() -> Scenario {
             order: Order::Serial,
             restart: Restart::Reset,
             max_tasks: None,
+            unrecorded: false,
             swap: BTreeMap::new(),
         }],
         metrics: vec![Metric::DeviceShutdown],
