@@ -434,9 +434,9 @@ fn stored(dir: &Path, trial: &Trial) -> Result<Option<TrialResult>> {
             return Err(Fault::usage(why).into());
         }
     };
-    let result: TrialResult = serde_json::from_slice(&bytes).with_context(|| {
+    let result: TrialResult = serde_json::from_slice(&bytes).map_err(|e| {
         let path = path.display();
-        format!("reading {path}; delete it to make the trial again")
+        Fault::usage(format!("{path}: {e}; delete it to make the trial again"))
     })?;
     Ok((result.id == trial.id).then_some(result))
 }
