@@ -5,8 +5,10 @@
 mod artifacts;
 mod checkout;
 mod exported;
+pub mod history;
 mod pictures;
 mod stored;
+pub mod traces;
 pub mod tracing;
 
 use std::{

@@ -23,12 +23,14 @@ use bootrig::{
         plan::{Overrides, Trial, plan},
         scenario::{Known, Scenario, parse},
         summary::summarise,
+        trend::History,
     },
     edge::store::{Header, Run, SCHEMA},
     rig::draw,
 };
 use chromium::{Browser, pictures};
 use serde_json::{Value, json};
+use support::runs;
 
 /// Boots that were made once, on Debian 12 with QEMU 10.0.2.
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/recorded");
@@ -95,7 +97,15 @@ fn drawn(results: &Path, scenario: Scenario, machine: &dyn Machine) -> String {
     let summary = summarise("recorded", header().host, vec![], &plan, &run.results);
     let summary = summary.with_growth([&scenario]);
     run.finish(&summary).unwrap();
-    draw(run.dir(), &header(), &summary, &plan, &run.results).unwrap();
+    draw(
+        run.dir(),
+        &header(),
+        &summary,
+        &plan,
+        &run.results,
+        History::default(),
+    )
+    .unwrap();
     let page = run.dir().join("report.html");
     format!("file://{}", page.canonicalize().unwrap().display())
 }
@@ -248,6 +258,79 @@ fn growth_is_plotted_and_each_size_can_be_opened() {
             scroll[0].as_u64() <= scroll[1].as_u64(),
             "{width}: {scroll}"
         );
+    }
+}
+
+/// A graph's frames: how wide the widest is, how many have no width, and the least contrast of
+/// their words with what is behind them, by WCAG 2.2's formula.
+const FRAMES: &str = "(() => {
+  const light = (c) => c.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; })
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const frames = [...document.querySelectorAll('.flames svg svg')];
+  const wide = frames.map((f) => f.querySelector('rect').getBoundingClientRect().width);
+  const contrast = frames.filter((f) => f.querySelector('text')).map((f) => {
+    const [a, b] = ['rect', 'text'].map((e) => light(getComputedStyle(f.querySelector(e)).fill));
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  });
+  return [Math.max(...wide), wide.filter((w) => w < 1).length, Math.min(...contrast), frames.length];
+})()";
+
+/// Twelve nights, of which the last has what the tracer saw.
+#[test]
+#[ignore = "browser"]
+fn trends_and_flame_graphs_are_seen_at_any_width() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = GROWN.split("sweep:").next().unwrap();
+    let scenario = parse("plain.yaml", plain, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
+    for night in 0..12 {
+        let mut header = runs::header(&format!("night{night:02}"));
+        header.begun = format!("2026-01-{:02}T03:00:00Z", night + 1);
+        let more = u64::from(night >= 6) * support::MS;
+        let machine = support::Scripted::new(move |trial, _| {
+            let mut calls = support::shutdowns(trial, support::SHUTDOWN);
+            calls.iter_mut().for_each(|call| call.3 += more);
+            Ok(RawBoot {
+                channel: support::channel(trial, &calls),
+                ..support::good(trial)
+            })
+        });
+        runs::bench(dir.path(), header, &scenario, 1, &machine);
+    }
+    for variant in ["serial", "parallel"] {
+        let boot = format!("plain/{variant}");
+        runs::traced(dir.path(), "night11", &boot, "nic_shutdown [dummy_pci]");
+    }
+    let results = dir.path().to_str().unwrap();
+    let report = ["report", "night11", "--results", results];
+    assert!(runs::xtask(&report).status.success());
+    let page = dir.path().join("night11/report.html");
+    let url = format!("file://{}", page.display());
+    let mut browser = Browser::start();
+    for (width, dark) in [(1280, false), (360, true)] {
+        browser.look(width, dark);
+        browser.open(&url);
+        browser.eval("for (const d of document.querySelectorAll('details')) d.open = true");
+        browser.settle();
+        assert_eq!(browser.complaints(), Vec::<&Value>::new());
+        let points = browser.eval("document.querySelectorAll('.plot circle').length");
+        // Of one metric: 12 runs of two variants, and where each changed.
+        assert_eq!(points, 2 * 12 + 2, "{width}");
+        let frames = browser.eval(FRAMES);
+        let figure = "document.querySelector('.flames').getBoundingClientRect().width";
+        let figure = browser.eval(figure).as_f64().unwrap();
+        // Interrupts are a tenth of the whole, tasks the rest.
+        let widest = frames[0].as_f64().unwrap();
+        assert!((widest / figure - 0.9).abs() < 0.01, "{frames} {figure}");
+        assert_eq!((&frames[1], &frames[3]), (&json!(0), &json!(10)));
+        assert!(frames[2].as_f64().unwrap() >= 4.5, "{frames}");
+        assert_eq!(browser.eval(PALE), json!([]), "{width}");
+        let scroll = browser.eval("[document.documentElement.scrollWidth, window.innerWidth]");
+        assert!(
+            scroll[0].as_u64() <= scroll[1].as_u64(),
+            "{width}: {scroll}"
+        );
+        let name = format!("trend-{width}.png");
+        browser.picture(&pictures().join(name));
     }
 }
 

@@ -10,12 +10,13 @@ use std::{
 };
 
 use bootrig::core::{
-    blame,
+    blame::{self, Wait},
     boot::{TrialResult, interpret},
+    event::{BootLog, Callback, CallbackEvent, Mark},
     machine::{End, RawBoot},
     plan::Trial,
     report::{Made, View, html, trace},
-    scenario::{NodeKind, Scenario},
+    scenario::{NodeKind, Scenario, Strategy},
     summary::{Summary, summarise},
     units::Nanos,
 };
@@ -55,6 +56,9 @@ impl Run {
                 environment: vec![("QEMU".into(), "10.0.2".into())],
                 kernels: vec![],
             },
+            history: Default::default(),
+            profiled: vec![],
+            left_out: vec![],
         }
     }
     fn html(&self) -> String {
@@ -190,14 +194,80 @@ fn the_critical_path_adds_up_to_the_window() {
     for trial in trials(scenario(), 1) {
         let result = interpret(&trial, &good(&trial));
         let log = result.log.as_ref().unwrap();
-        let way = blame::way(&trial.scenario, trial.variant(), log).unwrap();
-        let legs = way
-            .legs
-            .iter()
-            .map(|l| l.waited + (l.span.end - l.span.locked));
-        let sum: Nanos = legs.chain([way.rest]).sum();
-        assert_eq!(Some(sum), result.times.unwrap().device_shutdown);
+        let phases = [Callback::Probe, Callback::Shutdown];
+        let sums = phases.map(|phase| way_of(&trial, log, phase).1);
+        let times = result.times.clone().unwrap();
+        assert_eq!(sums.map(Some), [times.probe, times.device_shutdown]);
     }
+}
+
+/// The devices of a phase's critical path from first to last, each with what it waited for,
+/// and the sum of all that lies on it.
+fn way_of(trial: &Trial, log: &BootLog, phase: Callback) -> (Vec<(usize, Wait)>, Nanos) {
+    let way = blame::way(&trial.scenario, trial.variant(), log, phase).unwrap();
+    let legs = way.legs.iter();
+    let sum = legs.map(|l| l.waited + (l.span.end - l.span.locked));
+    let sum: Nanos = sum.chain([way.rest]).sum();
+    let (begin, end) = blame::window(log, phase).unwrap();
+    assert_eq!(sum, end - begin);
+    let legs = way.legs.iter().rev();
+    (legs.map(|l| (l.span.device, l.after)).collect(), sum)
+}
+
+/// Probes that go on after the driver's attach has returned, and one that is put off once.
+#[test]
+fn the_critical_path_of_probing_is_that_of_its_tasks_and_locks() {
+    let mut side_by_side = scenario();
+    for variant in &mut side_by_side.variants {
+        variant.probing.strategy = Strategy::PerDeviceKthread;
+    }
+    let trial = &trials(side_by_side, 1)[0];
+    let mut log = interpret(trial, &good(trial)).log.unwrap();
+    let begin = log.marks[&Mark::AttachBegin].mono.0;
+    let probe = |device, pid, times: [u64; 3]| {
+        let [begin, locked, end] = times.map(|t| Nanos(begin + t * MS));
+        CallbackEvent {
+            callback: Callback::Probe,
+            device,
+            begin,
+            locked,
+            end: Some(end),
+            cpu: 0,
+            pid,
+            ret: 0,
+        }
+    };
+    let rest = log
+        .callbacks
+        .iter()
+        .filter(|e| e.callback != Callback::Probe);
+    let rest: Vec<_> = rest.cloned().collect();
+    let mut probes = |probes: Vec<CallbackEvent>, trial: &Trial| {
+        log.callbacks = probes.into_iter().chain(rest.clone()).collect();
+        way_of(trial, &log, Callback::Probe)
+    };
+    // Two that share a lock, and one that is alone and faster than both.
+    let locked = vec![
+        probe(1, 11, [1, 1, 60]),
+        probe(3, 13, [1, 1, 41]),
+        probe(4, 14, [2, 41, 81]),
+    ];
+    let (path, sum) = probes(locked, trial);
+    assert_eq!(path, [(3, Wait::FirstCallback), (4, Wait::Lock)]);
+    assert_eq!(sum, Nanos(81 * MS));
+    // One by one it is the same whoever probes; a device may come twice.
+    let serial = &trials(scenario(), 1)[0];
+    let twice = vec![
+        CallbackEvent {
+            ret: -517,
+            ..probe(0, 1, [0, 0, 1])
+        },
+        probe(1, 1, [1, 1, 9]),
+        probe(0, 20, [10, 10, 30]),
+    ];
+    let (path, _) = probes(twice, serial);
+    let devices: Vec<_> = path.iter().map(|p| p.0).collect();
+    assert_eq!(devices, [0, 1, 0]);
 }
 
 const HOSTILE: [&str; 7] = [

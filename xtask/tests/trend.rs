@@ -4,35 +4,12 @@
 
 mod support;
 
-use std::{fs, path::Path};
+use std::fs;
 
-use bootrig::core::machine::RawBoot;
 use support::{
-    runs::{header, make, said, xtask},
-    *,
+    MS,
+    runs::{night, said, xtask},
 };
-
-/// A night's run: the parallel variant's bridge takes `more` ms longer.
-fn night(results: &Path, number: u32, commit: &str, more: u64) {
-    let mut header = header(&format!("night{number:02}"));
-    header.begun = format!("2026-01-{:02}T03:00:00Z", number + 1);
-    header.kernels[0].source = format!("linux {commit}");
-    header.kernels[0].key = commit.into();
-    let machine = Scripted::new(move |trial, _| {
-        let mut calls = shutdowns(trial, SHUTDOWN);
-        if trial.variant().name == "parallel" {
-            calls
-                .iter_mut()
-                .filter(|c| c.0 == 0)
-                .for_each(|c| c.3 += more * MS);
-        }
-        Ok(RawBoot {
-            channel: channel(trial, &calls),
-            ..good(trial)
-        })
-    });
-    make(results, &header, &trials(scenario(), 1), &machine);
-}
 
 fn trend(args: &[&str]) -> (Option<i32>, String, String) {
     said(xtask(&[&["trend"], args].concat()))
@@ -54,7 +31,7 @@ fn a_change_is_found_between_its_nights_and_a_spike_is_not() {
             dir.path(),
             number,
             if slow { "fedcba" } else { "abcdef" },
-            more,
+            more * MS,
         );
     }
     let (code, json, error) = trend(&[results, "--json"]);

@@ -9,23 +9,11 @@ use crate::{
     core::{
         fault::{Exit, Fault},
         scenario::hint,
-        trace::{
-            diff,
-            record::{Record, SCHEMA},
-            table,
-            tally::Profile,
-        },
+        trace::{diff, record::Record, table, tally::Profile},
     },
-    edge::{
-        files::{list, read_file},
-        store::Run,
-        terminal,
-    },
-    rig::checkout,
+    edge::{store::Run, terminal},
+    rig::{checkout, traces},
 };
-
-/// A record of a boot with thousands of windows has tens of MB.
-const MOST_BYTES: u64 = 1 << 30;
 
 /// Options of `profile`.
 #[derive(Debug, clap::Args)]
@@ -90,9 +78,9 @@ fn show(record: &Record, args: &Args) -> Result<Exit> {
             terminal::out(&table::profile(window_of(record, window)?, args.most))?;
         }
         None => {
-            terminal::out_line(&table::windows(record, args.most))?;
+            terminal::out_line(&table::windows(record, args.most).to_string())?;
             terminal::out_line("")?;
-            terminal::out_line(&table::marks(record, &[]))?;
+            terminal::out_line(&table::marks(record, &[]).to_string())?;
         }
     }
     Ok(Exit::Done)
@@ -110,20 +98,18 @@ fn window_of<'a>(record: &'a Record, name: &str) -> Result<&'a Profile> {
 /// its boot.
 fn load(results: &Path, named: &str) -> Result<Record> {
     if named.ends_with(".json") {
-        return read(Path::new(named));
+        return traces::read(Path::new(named));
     }
     let (run, boot) = match named.split_once(':') {
         Some((run, boot)) => (run, Some(boot)),
         None => (named, None),
     };
     let (results, id) = Run::locate(results, run);
-    let dir = results.join(&id).join("traces");
-    let all: Vec<PathBuf> = list(&dir)
-        .into_iter()
-        .filter(|(name, _)| name.ends_with(".json"))
-        .map(|(_, path)| path)
-        .collect();
-    let records = all.iter().map(|p| read(p)).collect::<Result<Vec<_>>>()?;
+    let all = traces::records(&results.join(&id));
+    let records = all
+        .iter()
+        .map(|p| traces::read(p))
+        .collect::<Result<Vec<_>>>()?;
     let names: Vec<String> = records.iter().map(|r| r.boot.clone()).collect();
     let mut found = records
         .into_iter()
@@ -154,16 +140,4 @@ fn load(results: &Path, named: &str) -> Result<Record> {
         ))
         .into()),
     }
-}
-
-fn read(path: &Path) -> Result<Record> {
-    let usage = |why: String| Fault::usage(format!("{}: {why}", path.display()));
-    let bytes = read_file(path, MOST_BYTES).map_err(|e| usage(e.to_string()))?;
-    let record: Record = serde_json::from_slice(&bytes)
-        .map_err(|e| usage(format!("no record of a traced boot of this version: {e}")))?;
-    if record.schema != SCHEMA {
-        let was = record.schema;
-        return Err(usage(format!("has schema {was}; this program reads {SCHEMA}")).into());
-    }
-    Ok(record)
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::{
     core::fault::Exit,
     edge::{store::Run, terminal},
-    rig::{self, Stored},
+    rig::{self, Stored, history::history},
 };
 
 /// Options of `report`.
@@ -16,12 +16,17 @@ use crate::{
 pub struct Args {
     /// A run: its folder, or its name in results/.
     run: String,
+    /// Runs (folders, names in results/, globs) that its trend is drawn from. Default: the
+    /// earlier runs of its scenarios in its results folder.
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    trend: Vec<String>,
     /// Where runs are kept.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
 }
 
-/// Writes report.html and trace.json of a run anew, from what was measured then.
+/// Writes report.html and trace.json of a run anew, from what was measured then, and what was
+/// measured before it.
 ///
 /// # Errors
 /// Usage: there is no such run, or it is of another version or damaged.
@@ -32,12 +37,14 @@ pub fn run(args: &Args) -> Result<Exit> {
     let stored = Stored::read(&root, &results, &id)?;
     let dir = results.join(&id);
     let summary = stored.summary();
+    let history = history(&results, &stored.header, &summary, &args.trend)?;
     rig::draw(
         &dir,
         &stored.header,
         &summary,
         &stored.plan,
         &stored.results,
+        history,
     )?;
     for name in ["report.html", "trace.json"] {
         terminal::out_line(&dir.join(name).display().to_string())?;

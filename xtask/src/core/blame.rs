@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What fills a device_shutdown beyond its devices' own delays, from the events alone.
+//! What fills a device_shutdown beyond its devices' own delays, from the events alone, and
+//! the critical path of it and of probing.
 //!
 //! From the end of the window back to its beginning: what ended last, what that had waited
 //! for, and so on. What the devices on this way needed is delay; what lies between them, and
@@ -86,7 +87,7 @@ pub struct Leg {
     pub waited: Nanos,
 }
 
-/// The critical path of a shutdown: what ended last, what that had waited for, and so on.
+/// The critical path of a phase: what ended last, what that had waited for, and so on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     /// From the last to the first.
@@ -95,37 +96,55 @@ pub struct Way {
     pub rest: Nanos,
 }
 
-/// The critical path of one boot; `None` where a mark or a callback's end is missing, or
-/// nothing was shut down.
-pub fn way(scenario: &Scenario, variant: &Variant, log: &BootLog) -> Option<Way> {
+/// Where a phase lies: between its marks; where probes go on after the driver's attach has
+/// returned, to the last of them. `None`: a mark is missing, or there is no such phase.
+pub fn window(log: &BootLog, phase: Callback) -> Option<(Nanos, Nanos)> {
     let mark = |m| log.marks.get(&m).map(|s| s.mono);
-    let (begin, end) = (mark(Mark::ShutdownBegin)?, mark(Mark::ShutdownEnd)?);
-    let spans: Option<Vec<Span>> = log.shutdowns().map(CallbackEvent::span).collect();
-    let spans = spans?;
-    let last = spans.iter().max_by_key(|s| s.end)?;
-    let finder = Finder::new(scenario, variant, &spans);
+    match phase {
+        Callback::Shutdown => Some((mark(Mark::ShutdownBegin)?, mark(Mark::ShutdownEnd)?)),
+        Callback::Probe => {
+            let probes = log.callbacks.iter().filter(|e| e.callback == phase);
+            let last = probes.filter_map(|e| e.end).max();
+            let attached = mark(Mark::AttachEnd)?;
+            Some((
+                mark(Mark::AttachBegin)?,
+                last.unwrap_or(attached).max(attached),
+            ))
+        }
+        Callback::Remove => None,
+    }
+}
+
+/// The critical path of a phase of one boot; `None` where a mark or a callback's end is
+/// missing, or the phase has no callback.
+pub fn way(scenario: &Scenario, variant: &Variant, log: &BootLog, phase: Callback) -> Option<Way> {
+    let (begin, end) = window(log, phase)?;
+    let of_phase = log.callbacks.iter().filter(|e| e.callback == phase);
+    let spans: Option<Vec<Span>> = of_phase.map(CallbackEvent::span).collect();
+    let finder = Finder::new(scenario, variant, spans?, phase);
+    let mut at = finder.by_end.len().checked_sub(1)?;
+    let rest = end - finder.by_end[at].end;
     let mut legs = Vec::new();
-    let mut at = *last;
     // Callbacks that took no time may each have ended before the other began.
-    let mut seen = vec![false; scenario.devices.len()];
+    let mut seen = vec![false; finder.by_end.len()];
     loop {
-        seen[at.device] = true;
-        let found = finder.before(&at, &seen);
-        let (after, since) = found.map_or((Wait::FirstCallback, begin), |(w, s)| (w, s.end));
+        seen[at] = true;
+        let span = finder.by_end[at];
+        let found = finder.before(&span, &seen);
+        let (after, since) = found.map_or((Wait::FirstCallback, begin), |(wait, place)| {
+            (wait, finder.by_end[place].end)
+        });
         legs.push(Leg {
-            span: at,
+            span,
             after,
-            waited: at.locked - since,
+            waited: span.locked - since,
         });
         match found {
-            Some((_, from)) => at = from,
+            Some((_, place)) => at = place,
             None => break,
         }
     }
-    Some(Way {
-        legs,
-        rest: end - last.end,
-    })
+    Some(Way { legs, rest })
 }
 
 /// The shares of one boot, largest first; empty where there is no [`way`].
@@ -135,7 +154,7 @@ pub fn shutdown(
     ideal: &Ideal,
     log: &BootLog,
 ) -> Vec<Share> {
-    let Some(way) = way(scenario, variant, log) else {
+    let Some(way) = way(scenario, variant, log, Callback::Shutdown) else {
         return vec![];
     };
     let mut shares = Shares::default();
@@ -195,60 +214,74 @@ impl Shares {
 struct Finder<'a> {
     scenario: &'a Scenario,
     variant: &'a Variant,
-    /// By end.
+    /// By end; what is found is a place in it.
     by_end: Vec<Span>,
     /// Of each device those that come before it.
-    before: Vec<Vec<Span>>,
+    before: Vec<Vec<usize>>,
+    /// Whether every callback comes after all others that ended before it began.
+    one_by_one: bool,
 }
 
 impl<'a> Finder<'a> {
-    fn new(scenario: &'a Scenario, variant: &'a Variant, spans: &[Span]) -> Self {
-        let mut by_end = spans.to_vec();
+    fn new(
+        scenario: &'a Scenario,
+        variant: &'a Variant,
+        spans: Vec<Span>,
+        phase: Callback,
+    ) -> Self {
+        let mut by_end = spans;
         by_end.sort_by_key(|s| (s.end, s.device));
-        let mut before = vec![Vec::new(); scenario.devices.len()];
-        for span in &by_end {
-            // Through devices that no driver of ours has, up to the next one that it has.
-            let mut next: Vec<usize> = scenario.wait_for(span.device).collect();
-            while let Some(later) = next.pop() {
-                before[later].push(*span);
-                if scenario.profile(variant, later).is_none() {
-                    next.extend(scenario.wait_for(later));
-                }
-            }
-        }
-        Self {
+        let one_by_one = match phase {
+            Callback::Probe => !variant.probing.strategy.is_parallel(),
+            _ => variant.order == Order::Serial,
+        };
+        let mut finder = Self {
             scenario,
             variant,
             by_end,
-            before,
+            before: vec![Vec::new(); scenario.devices.len()],
+            one_by_one,
+        };
+        // Devices are probed side by side without regard to the tree.
+        if phase == Callback::Shutdown && !one_by_one {
+            finder.find_turns();
+        }
+        finder
+    }
+
+    fn find_turns(&mut self) {
+        for (place, span) in self.by_end.iter().enumerate() {
+            // Through devices that no driver of ours has, up to the next one that it has.
+            let mut next: Vec<usize> = self.scenario.wait_for(span.device).collect();
+            while let Some(later) = next.pop() {
+                self.before[later].push(place);
+                if self.scenario.profile(self.variant, later).is_none() {
+                    next.extend(self.scenario.wait_for(later));
+                }
+            }
         }
     }
 
     /// What `at` waited for last, and in which way; `None`: for nothing that is known.
-    /// Devices `seen` are no answer.
-    fn before(&self, at: &Span, seen: &[bool]) -> Option<(Wait, Span)> {
+    /// Those `seen` are no answer.
+    fn before(&self, at: &Span, seen: &[bool]) -> Option<(Wait, usize)> {
         if at.locked > at.begin
             && let Some(lock) = self.lock(at.device)
         {
-            let holder = self.latest(at.locked, |s| {
-                !seen[s.device] && self.lock(s.device) == Some(lock)
+            let holder = self.latest(at.locked, |place, s| {
+                !seen[place] && self.lock(s.device) == Some(lock)
             });
             // Taking a free lock takes a moment too: that is no waiting for who had it last.
-            if let Some(holder) = holder.filter(|h| h.end > at.begin) {
+            if let Some(holder) = holder.filter(|h| self.by_end[*h].end > at.begin) {
                 return Some((Wait::Lock, holder));
             }
         }
         let waited = self.before[at.device].iter().rev();
-        let mut waited = waited.filter(|s| s.end <= at.begin && !seen[s.device]);
-        if self.variant.order == Order::Parallel
-            && let Some(child) = waited.next()
-        {
+        let mut waited = waited.filter(|p| self.by_end[**p].end <= at.begin && !seen[**p]);
+        if let Some(child) = waited.next() {
             return Some((Wait::Turn, *child));
         }
-        let same = |s: &Span| {
-            let one = self.variant.order == Order::Serial || s.task == at.task;
-            one && !seen[s.device]
-        };
+        let same = |place: usize, s: &Span| (self.one_by_one || s.task == at.task) && !seen[place];
         Some((Wait::Task, self.latest(at.begin, same)?))
     }
 
@@ -257,9 +290,10 @@ impl<'a> Finder<'a> {
     }
 
     /// The last that ended by `time`, of those that `is` takes.
-    fn latest(&self, time: Nanos, is: impl Fn(&Span) -> bool) -> Option<Span> {
+    fn latest(&self, time: Nanos, is: impl Fn(usize, &Span) -> bool) -> Option<usize> {
         let until = self.by_end.partition_point(|s| s.end <= time);
-        let mut found = self.by_end[..until].iter().rev();
-        found.find(|s| is(s)).copied()
+        (0..until)
+            .rev()
+            .find(|place| is(*place, &self.by_end[*place]))
     }
 }

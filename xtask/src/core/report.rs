@@ -11,11 +11,10 @@ mod view;
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use grid::Grid;
-pub(super) use grid::table;
+pub use grid::{Grid, table};
 pub use html::html;
 pub use trace::trace;
-pub use view::{Made, View};
+pub use view::{Made, Profiled, View};
 
 use super::{
     ideal::Bound,

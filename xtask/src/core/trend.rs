@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     fault::Exit,
-    report::table,
+    report::{Grid, table},
     scenario::Clock,
     stats::{
         change::{self, SHORTEST},
@@ -59,6 +59,18 @@ pub struct RunInfo {
     pub parts: BTreeMap<String, String>,
 }
 
+/// Values of a run and of others of the same, and what changed in them.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In the order of their runs.
+    pub series: Series,
+    /// Their changes.
+    pub trend: Trend,
+}
+
+/// Points by what they are of.
+pub type Series = BTreeMap<(Key, Clock), Vec<Point>>;
+
 /// A change of a metric that stayed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
@@ -87,7 +99,7 @@ pub struct Change {
 }
 
 /// The trend of many runs; also the document of `--json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Trend {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -105,7 +117,7 @@ pub struct Trend {
 
 /// Looks for changes. The points of each series are in the order of their runs.
 pub fn trend(
-    series: &BTreeMap<(Key, Clock), Vec<Point>>,
+    series: &Series,
     runs: usize,
     left_out: Vec<String>,
     limits: &dyn Fn(Clock) -> Limits,
@@ -207,41 +219,45 @@ impl Trend {
                 self.too_short
             );
         }
-        let header = [
-            "scenario",
-            "variant",
-            "metric",
-            "before",
-            "after",
-            "change",
-            "verdict",
-            "last before",
-            "first after",
-            "also changed",
-        ];
-        let run = |r: &RunInfo| format!("{} ({})", r.id, r.source);
-        let rows = self.changes.iter().map(|c| {
-            let part = (c.after as f64 / c.before.max(1) as f64 - 1.0) * 100.0;
-            vec![
-                c.scenario.clone(),
-                c.variant.clone(),
-                c.metric.clone(),
-                Nanos(c.before).to_string(),
-                Nanos(c.after).to_string(),
-                format!("{part:+.2} %"),
-                c.verdict.text().into(),
-                run(&c.last_before),
-                run(&c.first_after),
-                c.also_changed.join(", "),
-            ]
-        });
-        let rows: Vec<_> = rows.collect();
-        let _ = match rows.is_empty() {
+        let _ = match self.changes.is_empty() {
             true => writeln!(out, "\nno change"),
-            false => writeln!(out, "\n{}", table(&header, rows)),
+            false => writeln!(out, "\n{}", grid(self.changes.iter())),
         };
         out
     }
+}
+
+/// Changes as a table.
+pub fn grid<'a>(changes: impl Iterator<Item = &'a Change>) -> Grid {
+    let header = [
+        "scenario",
+        "variant",
+        "metric",
+        "before",
+        "after",
+        "change",
+        "verdict",
+        "last before",
+        "first after",
+        "also changed",
+    ];
+    let run = |r: &RunInfo| format!("{} ({})", r.id, r.source);
+    let rows = changes.map(|c| {
+        let part = (c.after as f64 / c.before.max(1) as f64 - 1.0) * 100.0;
+        vec![
+            c.scenario.clone(),
+            c.variant.clone(),
+            c.metric.clone(),
+            Nanos(c.before).to_string(),
+            Nanos(c.after).to_string(),
+            format!("{part:+.2} %"),
+            c.verdict.text().into(),
+            run(&c.last_before),
+            run(&c.first_after),
+            c.also_changed.join(", "),
+        ]
+    });
+    table(&header, rows.collect())
 }
 
 #[cfg(test)]

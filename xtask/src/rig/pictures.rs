@@ -6,12 +6,14 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::Result;
 use serde_json::Value;
 
+use super::traces;
 use crate::{
     core::{
         boot::TrialResult,
         plan::Trial,
         report::{self, Made, View},
         summary::Summary,
+        trend::History,
     },
     edge::{
         export,
@@ -20,7 +22,7 @@ use crate::{
     },
 };
 
-/// Writes the pictures of a run into its folder.
+/// Writes the pictures of a run into its folder, with what that has of traced boots.
 ///
 /// # Errors
 /// When the disk is full or fails.
@@ -30,12 +32,17 @@ pub fn draw(
     summary: &Summary,
     plan: &[Trial],
     results: &BTreeMap<String, TrialResult>,
+    history: History,
 ) -> Result<()> {
+    let (profiled, left_out) = traces::profiled(dir);
     let view = View {
         summary,
         plan,
         results,
         made: made(header),
+        history,
+        profiled,
+        left_out,
     };
     export::write(dir, "report.html", &report::html(&view))?;
     export::write(dir, "trace.json", &report::trace(&view))

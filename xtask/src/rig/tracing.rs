@@ -4,7 +4,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
     sync::Mutex,
 };
@@ -277,37 +276,4 @@ fn known(rig: &Rig, trial: &Trial, wish: &Wish, file: PathBuf) -> Result<Known> 
         spec,
         file,
     })
-}
-
-/// Names a file after a boot or a window.
-pub fn file_name(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    text.chars()
-        .map(|c| if plain(c) { c } else { '+' })
-        .collect()
-}
-
-/// Writes what was seen into `dir`: the record, and each window's stacks and picture. The
-/// paths, the pictures' first.
-///
-/// # Errors
-/// A full disk, most likely.
-pub fn keep(seen: &Seen, dir: &Path) -> Result<Vec<PathBuf>> {
-    fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
-    let stem = file_name(&seen.record.boot);
-    let mut kept = Vec::new();
-    for (window, folded) in &seen.folded {
-        let base = format!("{stem}.{}", file_name(window));
-        let path = dir.join(format!("{base}.svg"));
-        let title = format!("{}: {window}", seen.record.boot);
-        if let Ok(svg) = crate::core::trace::flame::svg(&title, folded) {
-            write_whole(&path, svg.as_bytes())?;
-            kept.push(path);
-        }
-        write_whole(&dir.join(format!("{base}.folded")), folded.as_bytes())?;
-    }
-    let path = dir.join(format!("{stem}.json"));
-    write_whole(&path, &serde_json::to_vec(&seen.record)?)?;
-    kept.push(path);
-    Ok(kept)
 }

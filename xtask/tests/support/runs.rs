@@ -9,10 +9,18 @@ use bootrig::{
         machine::{Machine, RawBoot},
         measure::{Options, Sink, measure},
         plan::{KernelSpec, Trial},
+        scenario::Scenario,
         summary::{self, Summary},
+        trace::{
+            record::Record,
+            tally::{Function, Profile},
+        },
     },
-    edge::store::{Header, KernelRecord, MachineRecord, Run, SCHEMA},
+    edge::store::{Header, KernelRecord, MachineRecord, Run, SCHEMA, ScenarioRef},
+    rig::{draw, history::history, traces::keep, tracing::Seen},
 };
+
+use super::{SHUTDOWN, Scripted, channel, good, scenario, shutdowns, trials};
 
 /// The header of a run of kernel 6.1.
 pub fn header(id: &str) -> Header {
@@ -77,6 +85,99 @@ pub fn make(results: &Path, header: &Header, plan: &[Trial], machine: &dyn Machi
     );
     keep.0.finish(&summary).unwrap();
     summary
+}
+
+/// Makes the run folder of `scenario` on `machine` with all that `bench` leaves in it.
+pub fn bench(
+    results: &Path,
+    mut header: Header,
+    scenario: &Scenario,
+    repeats: u32,
+    machine: &dyn Machine,
+) -> Summary {
+    header.scenarios = vec![ScenarioRef {
+        given: format!("{}.yaml", scenario.name),
+        hash: scenario.hash.clone(),
+    }];
+    header.repeats = Some(repeats);
+    let mut keep = Keep(Run::create(results, &header).unwrap());
+    keep.0.keep_scenarios([scenario]).unwrap();
+    let plan = trials(scenario.clone(), repeats);
+    let options = Options {
+        jobs: NonZeroUsize::MIN,
+        keep_going: true,
+        retries: 0,
+    };
+    measure(&plan, machine, options, &mut keep).unwrap();
+    let (host, made) = (header.host.clone(), &keep.0.results);
+    let summary = summary::summarise(&header.id, host, vec![], &plan, made);
+    let mut run = keep.0;
+    run.finish(&summary).unwrap();
+    let others = history(results, &header, &summary, &[]).unwrap();
+    draw(run.dir(), &header, &summary, &plan, &run.results, others).unwrap();
+    summary
+}
+
+/// A night's run of kernel `commit`: the parallel variant's bridge takes `more` ns longer.
+pub fn night(results: &Path, number: u32, commit: &str, more: u64) {
+    let mut header = header(&format!("night{number:02}"));
+    header.begun = format!("2026-01-{:02}T03:00:00Z", number + 1);
+    header.kernels[0].source = format!("linux {commit}");
+    header.kernels[0].key = commit.into();
+    let machine = Scripted::new(move |trial, _| {
+        let mut calls = shutdowns(trial, SHUTDOWN);
+        if trial.variant().name == "parallel" {
+            let bridge = calls.iter_mut().filter(|c| c.0 == 0);
+            bridge.for_each(|c| c.3 += more);
+        }
+        Ok(RawBoot {
+            channel: channel(trial, &calls),
+            ..good(trial)
+        })
+    });
+    make(results, &header, &trials(scenario(), 1), &machine);
+}
+
+/// A profile of device_shutdown of `boot`, and its stacks: half of it in `function`.
+pub fn traced(results: &Path, run: &str, boot: &str, function: &str) {
+    let named = |own, with_callees| Function {
+        own,
+        with_callees,
+        calls: 1,
+    };
+    let profile = Profile {
+        window: "device_shutdown".into(),
+        length: 4000,
+        ns_per_instruction: 2,
+        tasks: 900,
+        interrupts: 100,
+        idle: 2000,
+        functions: [
+            ("device_shutdown".to_owned(), named(400, 900)),
+            (function.to_owned(), named(500, 500)),
+            ("tick".to_owned(), named(100, 100)),
+        ]
+        .into(),
+        ..Profile::default()
+    };
+    let folded = format!(
+        "[tasks];device_shutdown 400\n[tasks];device_shutdown;{function} 500\n[interrupts];tick 100\n"
+    );
+    let seen = Seen {
+        record: Record {
+            schema: 1,
+            boot: boot.into(),
+            kernel: "6.1".into(),
+            qemu: "10.0.2".into(),
+            stacks: true,
+            complete: true,
+            windows: vec![profile],
+            marks: vec![],
+        },
+        folded: vec![("device_shutdown".into(), folded)],
+        notes: vec![],
+    };
+    keep(&seen, &results.join(run)).unwrap();
 }
 
 /// `cargo xtask` with these arguments.

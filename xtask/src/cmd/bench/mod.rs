@@ -44,7 +44,7 @@ use crate::{
         store::{Header, Run, SCHEMA, ScenarioRef},
         terminal,
     },
-    rig::{Artifacts, ReadyKernel, Rig, checkout, draw, exported, known},
+    rig::{Artifacts, ReadyKernel, Rig, checkout, draw, exported, history::history, known},
 };
 
 /// What is booted when nothing is named.
@@ -225,7 +225,18 @@ pub fn run(args: &Args) -> Result<Exit> {
     let summary =
         summarise(&id, host, rig.notes(), &job.plan, &run.results).with_growth(&job.scenarios);
     run.finish(&summary)?;
-    draw(run.dir(), &header, &summary, &job.plan, &run.results)?;
+    let pictures = || {
+        let history = history(&results, &header, &summary, &[])?;
+        draw(
+            run.dir(),
+            &header,
+            &summary,
+            &job.plan,
+            &run.results,
+            history,
+        )
+    };
+    pictures()?;
     let named: Vec<&Scenario> = job.scenarios.iter().flat_map(|s| s.members()).collect();
     let text = report::text(&summary, &named);
     if args.json {
@@ -267,6 +278,9 @@ pub fn run(args: &Args) -> Result<Exit> {
                 run.dir(),
                 args.json,
             )?;
+            if args.trace.wanted() {
+                pictures()?;
+            }
             Ok(match summary::exit(&summary) {
                 Exit::Done => traced,
                 worse => worse,

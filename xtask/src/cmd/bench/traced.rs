@@ -22,8 +22,8 @@ use crate::{
     },
     edge::{process::Stopped, terminal},
     rig::{
-        Rig,
-        tracing::{Tracing, Wish, keep},
+        Rig, traces,
+        tracing::{Tracing, Wish},
     },
 };
 
@@ -73,6 +73,11 @@ impl TraceArgs {
         })
     }
 
+    /// Whether anything is.
+    pub fn wanted(&self) -> bool {
+        self.wish().is_some()
+    }
+
     /// Checks, before anything is measured, that what is asked for can be had.
     pub fn check(&self) -> Result<()> {
         if let (Some(symbols), None) = (&self.symbols, self.wish()) {
@@ -86,8 +91,8 @@ impl TraceArgs {
     }
 }
 
-/// Makes the traced boots of `plan`, keeps what was seen below the run's folder `dir`, and
-/// prints it, unless `quiet`.
+/// Makes the traced boots of `plan`, keeps what was seen in the run's folder `dir`, and prints
+/// it, unless `quiet`.
 pub fn run(
     args: &TraceArgs,
     root: &Path,
@@ -112,7 +117,7 @@ pub fn run(
     let mut sink = Keep {
         tracing: &tracing,
         progress: Progress::new(once.len(), 0),
-        dir: dir.join("traces"),
+        dir: dir.to_owned(),
         wish: &wish,
         texts: Vec::new(),
         worst: Exit::Done,
@@ -167,7 +172,7 @@ impl Sink for Keep<'_> {
         for note in &seen.notes {
             self.progress.say(&format!("note: {}: {note}", trial.id));
         }
-        for path in keep(&seen, &self.dir)? {
+        for path in traces::keep(&seen, &self.dir)? {
             self.progress.say(&format!("kept {}", path.display()));
         }
         let text = text(&seen.record, self.wish);

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{
     expectation_table, failures,
     grid::{Grid, table},
-    or_dash, oracle,
+    noise, or_dash, oracle,
 };
 use crate::core::{
     growth::{Fit, Growth},
@@ -77,6 +77,7 @@ fn section(out: &mut String, sweep: &Grown) {
         let _ = writeln!(out, "### {metric}\n\n{}\n", figures(parts, *over, of));
     }
     for part in parts {
+        noise::noise(out, part);
         failures(out, part);
         if !part.expectations.is_empty() {
             let table = expectation_table(part);

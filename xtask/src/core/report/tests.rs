@@ -7,9 +7,35 @@ use expect_test::expect;
 
 use super::*;
 use crate::core::{
-    scenario::{Clock, Known, parse, parse_profiles},
-    summary::{OracleSummary, Unit},
+    scenario::{Clock, Known, Over, Point, parse, parse_profiles},
+    stats::noise::Noise,
+    summary::{NoiseSummary, OracleSummary, Unit, Warning},
 };
+
+fn part(name: &str, metrics: BTreeMap<String, MetricSummary>) -> ScenarioSummary {
+    ScenarioSummary {
+        name: name.into(),
+        hash: String::new(),
+        point: None,
+        variants: vec![VariantSummary {
+            name: "v".into(),
+            kernel: None,
+            clock: Clock::Virtual,
+            outcome: None,
+            metrics,
+            blame: Default::default(),
+            became: vec![],
+            names: Default::default(),
+            oracle: OracleSummary::default(),
+        }],
+        cpus: Some(1),
+        debug: false,
+        noise: None,
+        warnings: vec![],
+        expectations: vec![],
+        findings: vec![],
+    }
+}
 
 /// The device table of devices with these names, the n-th of which takes n us.
 fn devices(names: impl Iterator<Item = String>) -> String {
@@ -38,28 +64,7 @@ fn devices(names: impl Iterator<Item = String>) -> String {
         series: None,
     };
     let scenario = parse("s.yaml", &text, &known).unwrap_or_else(|e| panic!("{e}"));
-    let part = ScenarioSummary {
-        name: "s".into(),
-        hash: String::new(),
-        point: None,
-        variants: vec![VariantSummary {
-            name: "v".into(),
-            kernel: None,
-            clock: Clock::Virtual,
-            outcome: None,
-            metrics,
-            blame: Default::default(),
-            became: vec![],
-            names: Default::default(),
-            oracle: OracleSummary::default(),
-        }],
-        cpus: Some(1),
-        debug: false,
-        noise: None,
-        warnings: vec![],
-        expectations: vec![],
-        findings: vec![],
-    };
+    let part = part("s", metrics);
     let (grid, left_out) = device_table(&scenario, &part);
     let note = (left_out > 0).then(|| format!("\n\n{}", left_out_text(left_out)));
     format!("{grid}{}", note.unwrap_or_default())
@@ -87,4 +92,65 @@ fn ten_thousand_groups_stay_readable() {
         lines.last(),
         Some(&"The slowest 50; 9950 more are in summary.json.")
     );
+}
+
+/// Of each size what the host could see there, and what makes its figures doubtful.
+#[test]
+fn a_sweep_says_what_its_host_can_see() {
+    let size = |value: u64| {
+        let name = format!("many@{value}");
+        let seen = Noise {
+            spread: 0.02,
+            floor: 0.01,
+            smallest: (value < 100).then_some(0.03),
+        };
+        let warning = Warning::BusyHost { load: 2.5, cpus: 2 };
+        ScenarioSummary {
+            point: Some(Point {
+                of: "many".into(),
+                over: Over::Devices,
+                value,
+            }),
+            noise: Some(NoiseSummary {
+                variant: "v".into(),
+                boots: 20,
+                metrics: [("boot".to_owned(), seen)].into(),
+            }),
+            warnings: (value == 100).then_some(warning).into_iter().collect(),
+            ..part(&name, BTreeMap::new())
+        }
+    };
+    let summary = Summary {
+        schema: 1,
+        run: "run".into(),
+        host: serde_json::Value::Null,
+        notes: vec![],
+        scenarios: vec![size(10), size(100)],
+        growth: vec![],
+    };
+    expect![[r#"
+        ## many: growth over devices
+
+        ### what this host can see: 20 boots of many@10/v
+
+        | metric | spread | noise floor | smallest change seen |
+        |--------|--------|-------------|----------------------|
+        | boot   | 2.00 % |      1.00 % |               3.00 % |
+
+        - many@10/v: not run
+
+        ### what this host can see: 20 boots of many@100/v
+
+        | metric | spread | noise floor | smallest change seen |
+        |--------|--------|-------------|----------------------|
+        | boot   | 2.00 % |      1.00 % |                 none |
+
+        - warning: many@100: the host was busy when the run began (load 2.5 on 2 CPUs): stop what else runs there, or use virtual time, which does not mind
+
+        - many@100/v: not run
+
+        oracle: 0 facts checked, 0 violations
+
+    "#]]
+    .assert_eq(&text(&summary, &[]));
 }

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::view::{Boot, View, pair};
 use crate::core::{
     blame,
-    event::{Callback, CallbackEvent, Mark},
-    scenario::{Order, Scenario, group},
+    event::{Callback, CallbackEvent},
+    scenario::{Order, Scenario, Variant, group},
     units::Nanos,
 };
 
@@ -40,6 +40,9 @@ pub struct Timeline<'a> {
 pub struct Phase<'a> {
     /// The metric's name.
     pub name: &'static str,
+    /// Whose critical path it has.
+    #[serde(skip)]
+    pub callback: Callback,
     /// A boot of each variant.
     pub lanes: Vec<Lane<'a>>,
     /// The lanes that are shown first, above and below.
@@ -112,7 +115,12 @@ fn timeline<'a>(
         let first = first.map(|f| f.and_then(place));
         if !lanes.is_empty() {
             let lanes = lanes.into_iter().map(|(_, lane)| lane).collect();
-            phases.push(Phase { name, lanes, first });
+            phases.push(Phase {
+                name,
+                callback,
+                lanes,
+                first,
+            });
         }
     }
     Some(Timeline {
@@ -170,19 +178,9 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The marks that a phase lies between.
-pub fn window(boot: &Boot, callback: Callback) -> Option<(Nanos, Nanos)> {
-    let mark = |m| boot.log.marks.get(&m).map(|s| s.mono);
-    match callback {
-        Callback::Probe => Some((mark(Mark::AttachBegin)?, mark(Mark::AttachEnd)?)),
-        Callback::Shutdown => Some((mark(Mark::ShutdownBegin)?, mark(Mark::ShutdownEnd)?)),
-        Callback::Remove => None,
-    }
-}
-
 fn lane<'a>(boot: &Boot<'a>, callback: Callback, rows: &Rows) -> Option<Lane<'a>> {
     let (scenario, variant) = (&boot.trial.scenario, boot.trial.variant());
-    let (begin, end) = window(boot, callback)?;
+    let (begin, end) = blame::window(boot.log, callback)?;
     let of_phase = boot.log.callbacks.iter();
     let of_phase = of_phase.filter(|e| e.callback == callback);
     let mut events: Vec<&CallbackEvent> = of_phase
@@ -202,7 +200,7 @@ fn lane<'a>(boot: &Boot<'a>, callback: Callback, rows: &Rows) -> Option<Lane<'a>
     };
     let times = boot.result.times.as_ref();
     let ideal = times.and_then(|t| match callback {
-        Callback::Probe => t.probe_ideal.as_ref(),
+        Callback::Probe => t.bound_ideal.as_ref().or(t.probe_ideal.as_ref()),
         _ => t.shutdown_ideal.as_ref(),
     });
     lane.ideal = ideal.map(|i| i.time.0);
@@ -230,14 +228,17 @@ fn lane<'a>(boot: &Boot<'a>, callback: Callback, rows: &Rows) -> Option<Lane<'a>
             lane.locks.entry(lock).or_default().push(row);
         }
     }
-    if callback == Callback::Shutdown {
-        lane.path = path(boot, &places);
-    }
+    lane.path = path(boot, callback, &places);
     Some(lane)
 }
 
-fn path(boot: &Boot, places: &HashMap<(usize, Nanos), usize>) -> Vec<(usize, usize, u64)> {
-    let way = blame::way(&boot.trial.scenario, boot.trial.variant(), boot.log);
+fn path(
+    boot: &Boot,
+    callback: Callback,
+    places: &HashMap<(usize, Nanos), usize>,
+) -> Vec<(usize, usize, u64)> {
+    let (scenario, variant) = (&boot.trial.scenario, boot.trial.variant());
+    let way = blame::way(scenario, variant, boot.log, callback);
     let legs = way.map_or(Vec::new(), |w| w.legs);
     let legs = legs.iter().rev().filter_map(|leg| {
         let place = places.get(&(leg.span.device, leg.span.begin))?;
@@ -253,10 +254,15 @@ fn number(value: u64) -> i64 {
     value.min(1 << 53) as i64
 }
 
-/// How the variants of a lane's boot shut devices down.
-pub fn order_text(order: Order) -> &'static str {
-    match order {
-        Order::Serial => "one by one",
-        Order::Parallel => "in parallel",
+/// How a variant goes through its devices.
+pub fn order_text(variant: &Variant, callback: Callback) -> &'static str {
+    let parallel = match callback {
+        Callback::Probe => variant.probing.strategy.is_parallel(),
+        _ => variant.order == Order::Parallel,
+    };
+    if parallel {
+        "in parallel"
+    } else {
+        "one by one"
     }
 }

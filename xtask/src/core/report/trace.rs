@@ -140,13 +140,16 @@ impl Events {
         for (place, task) in (1..).zip(&tasks) {
             self.name("thread", *task, &format!("task {task}"), place);
         }
-        let way = blame::way(scenario, variant, boot.log);
-        let legs = way.map_or(Vec::new(), |w| w.legs);
-        let critical: BTreeMap<(usize, Nanos), usize> = legs
-            .iter()
-            .enumerate()
-            .map(|(at, leg)| ((leg.span.device, leg.span.begin), at))
-            .collect();
+        // Where a callback is on its phase's critical path, and whether it is the first of it.
+        let mut critical: BTreeMap<(Callback, usize, Nanos), (usize, bool)> = BTreeMap::new();
+        for phase in [Callback::Probe, Callback::Shutdown] {
+            let way = blame::way(scenario, variant, boot.log, phase);
+            let legs = way.map_or(Vec::new(), |w| w.legs);
+            for (at, leg) in legs.iter().enumerate() {
+                let (device, begin) = (leg.span.device, leg.span.begin);
+                critical.insert((phase, device, begin), (at, at + 1 == legs.len()));
+            }
+        }
         for event in &boot.log.callbacks {
             let Some(device) = scenario.devices.get(event.device) else {
                 continue;
@@ -156,8 +159,7 @@ impl Events {
             if event.ret != 0 {
                 args["returned"] = event.ret.into();
             }
-            let leg = critical.get(&(event.device, event.begin));
-            let leg = leg.filter(|_| event.callback == Callback::Shutdown);
+            let leg = critical.get(&(event.callback, event.device, event.begin));
             if leg.is_some() {
                 args["critical path"] = true.into();
             }
@@ -173,24 +175,25 @@ impl Events {
                 let times = (event.begin, event.locked);
                 self.slice(event.pid, "lock", &name, times, &Value::Null);
             }
-            if let Some(&at) = leg {
-                self.arrows(event, end, at, legs.len());
+            if let Some(&(at, first)) = leg {
+                self.arrows(event, end, at, first);
             }
         }
     }
 
-    /// The critical path's arrows from and to a callback that is the `at`-th of `legs` from
-    /// the end: they leave just before it returns and come where it has its lock.
-    fn arrows(&mut self, event: &CallbackEvent, end: Nanos, at: usize, legs: usize) {
-        let process = u64::from(self.process) << 32;
+    /// The critical path's arrows from and to a callback that is the `at`-th of it from the
+    /// end: they leave just before it returns and come where it has its lock.
+    fn arrows(&mut self, event: &CallbackEvent, end: Nanos, at: usize, first: bool) {
+        let path =
+            u64::from(self.process) << 32 | u64::from(event.callback == Callback::Probe) << 31;
         let mut arrow = |phase: char, time: Nanos, id: usize, more: &str| {
             let what = format!(
                 ",\"id\":{},\"cat\":\"critical path\",\"name\":\"critical path\"{more}",
-                process + id as u64
+                path + id as u64
             );
             self.add(phase, event.pid, time, &what, &Value::Null);
         };
-        if at + 1 < legs {
+        if !first {
             arrow('f', event.locked, at, ",\"bp\":\"e\"");
         }
         if let Some(next) = at.checked_sub(1) {

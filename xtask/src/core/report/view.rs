@@ -9,6 +9,8 @@ use crate::core::{
     plan::Trial,
     scenario::{Order, Scenario, Variant},
     summary::Summary,
+    trace::tally::Profile,
+    trend::History,
 };
 
 /// A run as it is drawn.
@@ -21,6 +23,23 @@ pub struct View<'a> {
     pub results: &'a BTreeMap<String, TrialResult>,
     /// Where, when and with what it was made.
     pub made: Made,
+    /// Other runs of the same.
+    pub history: History,
+    /// What the tracer saw.
+    pub profiled: Vec<Profiled>,
+    /// What is not drawn because it cannot be read, and why.
+    pub left_out: Vec<String>,
+}
+
+/// A window of a traced boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profiled {
+    /// Scenario and variant: `shutdown-2018/parallel`.
+    pub boot: String,
+    /// What its time went into.
+    pub profile: Profile,
+    /// Its call stacks, as flame graphs are made of.
+    pub folded: String,
 }
 
 /// Where, when and with what a run was made, for people.

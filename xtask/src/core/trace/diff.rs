@@ -5,9 +5,10 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     symbols::plain,
-    table::{duration, share, table},
+    table::{duration, share},
     tally::{Function, Profile},
 };
+use crate::core::report::table;
 
 /// A function in two profiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +109,7 @@ pub fn text(a: &Profile, b: &Profile, most: usize) -> String {
         .into_iter()
         .map(|(name, a, b, by)| vec![name.to_owned(), a, b, signed(duration(by), by)])
         .collect();
-    let mut out = table(&["what the time went into", "A", "B", "B - A"], parts);
+    let mut out = table(&["what the time went into", "A", "B", "B - A"], parts).to_string();
     let all = diff(a, b);
     let whole: i64 = b.kernel() - a.kernel();
     let rows = all
@@ -145,7 +146,7 @@ pub fn text(a: &Profile, b: &Profile, most: usize) -> String {
         "a call B",
     ];
     out += "\n\n";
-    out += &table(&header, rows);
+    out += &table(&header, rows).to_string();
     out + "\n"
 }
 

@@ -3,29 +3,11 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
-
 use super::{record::Record, tally::Profile};
-use crate::core::units::Nanos;
-
-/// A table with its first column to the left and the others to the right.
-pub fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(ASCII_MARKDOWN)
-        .set_header(header.iter().copied());
-    for row in rows {
-        table.add_row(row);
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_cell_alignment(if index == 0 {
-            CellAlignment::Left
-        } else {
-            CellAlignment::Right
-        });
-    }
-    table.to_string()
-}
+use crate::core::{
+    report::{Grid, table},
+    units::Nanos,
+};
 
 /// `99.4 %` of a whole.
 pub fn share(part: i64, whole: i64) -> String {
@@ -56,7 +38,7 @@ pub fn profile(profile: &Profile, most: usize) -> String {
 }
 
 /// What the time went into; the parts add up to the window.
-fn parts(profile: &Profile) -> String {
+pub fn parts(profile: &Profile) -> Grid {
     let ns = profile.ns_per_instruction;
     let executed = [
         ("kernel, for tasks", profile.tasks),
@@ -93,7 +75,8 @@ fn parts(profile: &Profile) -> String {
     )
 }
 
-fn functions(profile: &Profile, most: usize) -> String {
+/// The `most` functions with the most instructions of their own.
+pub fn functions(profile: &Profile, most: usize) -> Grid {
     let mut functions: Vec<_> = profile.functions.iter().filter(|f| f.1.own > 0).collect();
     functions.sort_by_key(|(name, f)| (std::cmp::Reverse(f.own), *name));
     let kernel = profile.kernel();
@@ -122,7 +105,8 @@ fn functions(profile: &Profile, most: usize) -> String {
     )
 }
 
-fn waits(profile: &Profile, most: usize) -> String {
+/// The `most` longest waits.
+pub fn waits(profile: &Profile, most: usize) -> Grid {
     let rows = profile
         .waits
         .iter()
@@ -171,7 +155,7 @@ fn waits(profile: &Profile, most: usize) -> String {
 }
 
 /// The windows of a record, the `most` longest, in order.
-pub fn windows(record: &Record, most: usize) -> String {
+pub fn windows(record: &Record, most: usize) -> Grid {
     let mut longest: Vec<&Profile> = record.windows.iter().collect();
     longest.sort_by_key(|w| std::cmp::Reverse(w.length));
     longest.truncate(most);
@@ -213,7 +197,7 @@ pub fn windows(record: &Record, most: usize) -> String {
 
 /// Calls of marked functions: of those in `only`, or, where that is empty, of all that are no
 /// initcalls shorter than a hundredth of the whole boot.
-pub fn marks(record: &Record, only: &[String]) -> String {
+pub fn marks(record: &Record, only: &[String]) -> Grid {
     let whole = record
         .marks
         .iter()

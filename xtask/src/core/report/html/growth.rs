@@ -4,33 +4,19 @@
 
 use maud::{Markup, PreEscaped, html};
 use plotters::{
-    coord::Shift,
     element::Circle,
-    prelude::{
-        ChartBuilder, Color, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, IntoLogRange,
-        LineSeries, RGBColor, SVGBackend, WHITE,
-    },
+    prelude::{ChartBuilder, Color, IntoDrawingArea, IntoLogRange, LineSeries, SVGBackend, WHITE},
 };
 
-use super::table;
+use super::{
+    lines::{Area, Drawn, LINES, SIZE, swatch},
+    table,
+};
 use crate::core::{
     growth::Growth,
     report::growth::{Grown, figures, size},
     units::Nanos,
 };
-
-/// Its unit is a pixel where the page is narrow.
-const SIZE: (u32, u32) = (340, 250);
-/// Lines' colours. The page's style puts its own, light or dark, in their place by name, so
-/// these must be those of style.css.
-const LINES: [RGBColor; 6] = [
-    RGBColor(1, 0, 1),
-    RGBColor(2, 0, 2),
-    RGBColor(3, 0, 3),
-    RGBColor(4, 0, 4),
-    RGBColor(5, 0, 5),
-    RGBColor(6, 0, 6),
-];
 
 /// A sweep's section.
 pub fn section(sweep: &Grown) -> Markup {
@@ -78,11 +64,6 @@ fn said(metric: &str, sweep: &Grown, of: &[&Growth]) -> String {
     said
 }
 
-fn swatch(at: usize) -> Markup {
-    let class = format!("swatch line-{}", at % LINES.len());
-    html! { svg class=(class) width="14" height="10" { line x1="0" x2="14" y1="5" y2="5" {} } }
-}
-
 /// The plot as SVG; `None`: there are no two points to draw between.
 fn plot(sweep: &Grown, of: &[&Growth]) -> Option<String> {
     let points = || of.iter().flat_map(|g| &g.points);
@@ -115,12 +96,6 @@ fn decades((low, high): (f64, f64)) -> (f64, f64) {
     let (from, to) = (low.log10().floor(), high.log10().ceil());
     (10f64.powf(from), 10f64.powf(to))
 }
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<
-    (),
-    DrawingAreaErrorKind<<SVGBackend<'a> as plotters::prelude::DrawingBackend>::ErrorType>,
->;
 
 fn draw<'a>(
     area: &Area<'a>,

@@ -6,10 +6,13 @@
 //! no style but the two that it names by their hashes.
 
 mod bars;
+mod flames;
 mod growth;
+mod lines;
 mod made;
 mod scenario;
 mod spread;
+mod trend;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -127,6 +130,9 @@ fn head(view: &View) -> Markup {
             p.quiet { "Of " (names(summary)) ". Run " code { (summary.run) } ", begun " (view.made.begun) }
             @for note in &summary.notes {
                 p.note { (note) }
+            }
+            @for left_out in &view.left_out {
+                p.note { "Left out: " (left_out) }
             }
             @if summary.scenarios.len() > 1 { (contents(summary)) }
         }

@@ -3,13 +3,14 @@
 
 use maud::{Markup, html};
 
-use super::{bars, spread, table};
+use super::{bars, flames, spread, table, trend};
 use crate::core::{
     blame::{self, Leg},
+    event::Callback,
     report::{
         MOST_GROUPS, blame_table, device_table, expectation_table,
         grid::{self, Grid},
-        heading, left_out_text, metric_table, probing,
+        heading, left_out_text, metric_table, noise, probing,
         timeline::{Lane, Phase, Timeline, order_text},
         view::{View, pair},
     },
@@ -32,6 +33,7 @@ pub fn section(
             p.about { (scenario.about.trim()) }
             (headline(scenario, part))
             (failures(part))
+            @for warning in &part.warnings { p.note { "Warning: " (warning) } }
             @if let Some((place, timeline)) = timeline {
                 (timeline_figure(view, scenario, place, timeline))
             }
@@ -51,6 +53,12 @@ pub fn section(
                 h3 { "Expectations" }
                 (table("Expectations", &expectation_table(part)))
             }
+            @if let Some((of, grid)) = noise::seen(part) {
+                h3 { "What this host can see" }
+                (table(&of, &grid))
+            }
+            (trend::section(view, part))
+            (flames::section(view, part))
             (oracle(part))
             @if let Some(reference) = &scenario.reference {
                 p.quiet { "Published figures: " (reference.source) "." }
@@ -177,8 +185,11 @@ fn timeline_figure(view: &View, scenario: &Scenario, place: usize, timeline: &Ti
             }
             @for phase in &timeline.phases {
                 details { summary { "Table of " (phase.name) } (phase_table(timeline, phase)) }
+                details {
+                    summary { "Critical path of " (phase.name) }
+                    (paths(view, scenario, phase.callback))
+                }
             }
-            details { summary { "Critical path of device_shutdown" } (paths(view, scenario)) }
         }
     }
 }
@@ -272,13 +283,13 @@ fn sums(lane: &Lane, row_of: &[usize], rows: usize) -> Vec<Option<Sums>> {
 }
 
 /// The critical paths of the variants, each as a table.
-fn paths(view: &View, scenario: &Scenario) -> Markup {
+fn paths(view: &View, scenario: &Scenario, callback: Callback) -> Markup {
     html! {
         @for boot in view.boots(scenario) {
             @let variant = boot.trial.variant();
-            @if let Some(way) = blame::way(scenario, variant, boot.log) {
+            @if let Some(way) = blame::way(scenario, variant, boot.log, callback) {
                 (table(
-                    &format!("{}, {}, first to last", variant.name, order_text(variant.order)),
+                    &format!("{}, {}, first to last", variant.name, order_text(variant, callback)),
                     &path_table(scenario, &way.legs),
                 ))
             }

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kept runs, as series of their metrics.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+use crate::{
+    core::{
+        compare::Kind,
+        fault::text,
+        scenario::Clock,
+        stats::verdict::Limits,
+        summary::{ScenarioSummary, Summary, Unit, VariantSummary},
+        trend::{History, Key, Point, RunInfo, Series, trend},
+    },
+    edge::store::{Finished, Header, KernelRecord, Run},
+};
+
+/// The most runs that a report's trend has.
+const MOST_RUNS: usize = 60;
+/// The most that is read for it: a report is written at once, however large its runs are.
+const MOST_BYTES: u64 = 24 << 20;
+
+/// Runs that were read, the oldest first.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Those that can be read.
+    pub runs: Vec<Finished>,
+    /// Why others cannot, and what of those that can is no number.
+    pub left_out: Vec<String>,
+}
+
+impl Kept {
+    /// Reads the runs in `dirs`. One that cannot be read does not hide the others.
+    pub fn read(results: &Path, dirs: &[PathBuf]) -> Self {
+        let mut kept = Self::default();
+        for dir in dirs {
+            match Finished::read(results, &dir.to_string_lossy()) {
+                Ok(run) => kept.runs.push(run),
+                Err(error) => kept.left_out.push(text(&error)),
+            }
+        }
+        let place = |run: &Finished| (run.header.begun.clone(), run.header.id.clone());
+        kept.runs.sort_by_key(place);
+        kept
+    }
+
+    /// Their values by what they are of.
+    pub fn series(&mut self) -> Series {
+        let mut series = Series::new();
+        for run in &self.runs {
+            add(&run.header, &run.summary, &mut series, &mut self.left_out);
+        }
+        series
+    }
+}
+
+/// What a report says of other runs than its own: of those `named`, or, where none is, of the
+/// earlier ones in `results` that booted one of its scenarios.
+///
+/// # Errors
+/// Usage: a name is no pattern.
+pub fn history(
+    results: &Path,
+    header: &Header,
+    summary: &Summary,
+    named: &[String],
+) -> Result<History> {
+    let mut kept = match named {
+        [] => Kept::read(results, &earlier(results, header)?),
+        named => Kept::read(results, &dirs(results, named)?),
+    };
+    kept.runs.retain(|run| run.header.id != header.id);
+    let (begun, id) = (header.begun.clone(), header.id.clone());
+    let later = |run: &Finished| (&run.header.begun, &run.header.id) > (&begun, &id);
+    let mut series = Series::new();
+    let mut left_out = kept.left_out;
+    let own = kept.runs.iter().position(later).unwrap_or(kept.runs.len());
+    let others = kept.runs.iter().map(|run| (&run.header, &run.summary));
+    let mut runs: Vec<_> = others.collect();
+    runs.insert(own, (header, summary));
+    for (header, summary) in &runs {
+        add(header, summary, &mut series, &mut left_out);
+    }
+    // What this run has no value of is another experiment.
+    series.retain(|_, points| points.iter().any(|p| p.run.id == header.id));
+    let trend = trend(&series, runs.len(), left_out, &Limits::by);
+    Ok(History { series, trend })
+}
+
+/// The folders of earlier runs of `header`'s scenarios, the latest that are not too much.
+fn earlier(results: &Path, header: &Header) -> Result<Vec<PathBuf>> {
+    let own: BTreeSet<&str> = header.scenarios.iter().map(|s| s.hash.as_str()).collect();
+    let mut found = Vec::new();
+    for dir in Run::matching(results, "*")? {
+        let id = dir.file_name().unwrap_or_default().to_string_lossy();
+        // What is of another version has other figures too.
+        let Ok(other) = Run::header(results, &id) else {
+            continue;
+        };
+        let same = other
+            .scenarios
+            .iter()
+            .any(|s| own.contains(s.hash.as_str()));
+        let before = (&other.begun, &other.id) < (&header.begun, &header.id);
+        if same && before && dir.join("summary.json").is_file() {
+            found.push((other.begun, dir));
+        }
+    }
+    found.sort();
+    let mut room = MOST_BYTES;
+    let size = |dir: &Path| fs::metadata(dir.join("summary.json")).map_or(0, |m| m.len());
+    let fits = |(_, dir): &(String, PathBuf)| {
+        let takes = size(dir);
+        let fits = takes <= room;
+        room = room.saturating_sub(takes);
+        fits
+    };
+    let latest = found.into_iter().rev().take(MOST_RUNS - 1);
+    Ok(latest.take_while(fits).map(|(_, dir)| dir).collect())
+}
+
+/// The folders of the runs that are named.
+///
+/// # Errors
+/// Usage: a name is no pattern.
+pub fn dirs(results: &Path, named: &[String]) -> Result<Vec<PathBuf>> {
+    if named.is_empty() {
+        return Run::matching(results, "*");
+    }
+    let mut dirs = Vec::new();
+    for name in named {
+        let path = Path::new(name);
+        if name.contains(['*', '?', '[']) {
+            dirs.extend(Run::matching(results, name)?);
+        } else if path.is_dir() && !path.join("run.yaml").is_file() {
+            dirs.extend(Run::matching(path, "*")?);
+        } else {
+            let (results, id) = Run::locate(results, name);
+            dirs.push(results.join(id));
+        }
+    }
+    dirs.sort();
+    dirs.dedup();
+    Ok(dirs)
+}
+
+fn add(header: &Header, summary: &Summary, series: &mut Series, left_out: &mut Vec<String>) {
+    for scenario in summary.scenarios.iter().filter(|s| !s.debug) {
+        for variant in &scenario.variants {
+            if !variant.completed() {
+                left_out.push(format!(
+                    "{}/{} of run {}: {}",
+                    scenario.name,
+                    variant.name,
+                    header.id,
+                    variant.outcome_text()
+                ));
+                continue;
+            }
+            let info = info(header, variant);
+            for (metric, measured) in &variant.metrics {
+                if Kind::of(metric) == Kind::Metric && measured.unit == Unit::Ns {
+                    let key = key(header, scenario, variant, metric);
+                    let points: &mut Vec<Point> = series.entry(key).or_default();
+                    points.push(Point {
+                        run: info.clone(),
+                        value: measured.median,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn key(
+    header: &Header,
+    scenario: &ScenarioSummary,
+    variant: &VariantSummary,
+    metric: &str,
+) -> (Key, Clock) {
+    let machine = header.host.get("machine").and_then(|m| m.as_str());
+    let host = match variant.clock {
+        Clock::Virtual => String::new(),
+        Clock::Wall => format!(
+            "{} {}",
+            machine.unwrap_or("unknown"),
+            header.machine.accelerator
+        ),
+    };
+    let key = Key {
+        scenario: scenario.name.clone(),
+        hash: scenario.hash.clone(),
+        host,
+        variant: variant.name.clone(),
+        metric: metric.into(),
+    };
+    (key, variant.clock)
+}
+
+fn info(header: &Header, variant: &VariantSummary) -> RunInfo {
+    let mut parts = BTreeMap::from([
+        ("QEMU".to_owned(), header.machine.qemu.clone()),
+        (
+            "QEMU's command line".to_owned(),
+            header.machine.command.to_string(),
+        ),
+        ("PID 1".to_owned(), header.machine.init.clone()),
+    ]);
+    let own = |k: &&KernelRecord| {
+        variant
+            .kernel
+            .as_ref()
+            .is_none_or(|name| *name == k.spec.to_string())
+    };
+    let mut sources = Vec::new();
+    for kernel in header.kernels.iter().filter(own) {
+        let mut put = |what: &str, value: &str| {
+            parts.insert(format!("{what} {}", kernel.spec), value.to_owned());
+        };
+        put("kernel", &kernel.key);
+        put("compiler of", &kernel.compiler);
+        sources.push(kernel.source.clone());
+    }
+    sources.sort();
+    sources.dedup();
+    RunInfo {
+        id: header.id.clone(),
+        begun: header.begun.clone(),
+        source: sources.join(", "),
+        parts,
+    }
+}

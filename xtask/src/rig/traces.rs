@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was traced of a run's boots, as it is kept in its folder's `traces/`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use super::tracing::Seen;
+use crate::{
+    core::{
+        fault::{Fault, text},
+        report::Profiled,
+        trace::{
+            flame,
+            record::{Record, SCHEMA},
+        },
+    },
+    edge::files::{list, read_file, write_whole},
+};
+
+/// A record of a boot with thousands of windows has tens of MB.
+const MOST_BYTES: u64 = 1 << 30;
+/// The folder's name.
+const TRACES: &str = "traces";
+
+/// Names a file after a boot or a window.
+pub fn file_name(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    text.chars()
+        .map(|c| if plain(c) { c } else { '+' })
+        .collect()
+}
+
+/// Writes what was seen into the run's folder `run`: the record, and each window's stacks and
+/// picture. The paths, the pictures' first.
+///
+/// # Errors
+/// A full disk, most likely.
+pub fn keep(seen: &Seen, run: &Path) -> Result<Vec<PathBuf>> {
+    let dir = &run.join(TRACES);
+    fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+    let stem = file_name(&seen.record.boot);
+    let mut kept = Vec::new();
+    for (window, folded) in &seen.folded {
+        let base = format!("{stem}.{}", file_name(window));
+        let path = dir.join(format!("{base}.svg"));
+        let title = format!("{}: {window}", seen.record.boot);
+        if let Ok(svg) = flame::svg(&title, folded) {
+            write_whole(&path, svg.as_bytes())?;
+            kept.push(path);
+        }
+        write_whole(&dir.join(format!("{base}.folded")), folded.as_bytes())?;
+    }
+    let path = dir.join(format!("{stem}.json"));
+    write_whole(&path, &serde_json::to_vec(&seen.record)?)?;
+    kept.push(path);
+    Ok(kept)
+}
+
+/// The files of the records that the run in `run` has.
+pub fn records(run: &Path) -> Vec<PathBuf> {
+    let files = list(&run.join(TRACES)).into_iter();
+    let records = files.filter(|(name, _)| name.ends_with(".json"));
+    records.map(|(_, path)| path).collect()
+}
+
+/// A record.
+///
+/// # Errors
+/// Usage: it is none, or of another version.
+pub fn read(path: &Path) -> Result<Record> {
+    let usage = |why: String| Fault::usage(format!("{}: {why}", path.display()));
+    let bytes = read_file(path, MOST_BYTES).map_err(|e| usage(e.to_string()))?;
+    let record: Record = serde_json::from_slice(&bytes)
+        .map_err(|e| usage(format!("no record of a traced boot of this version: {e}")))?;
+    if record.schema != SCHEMA {
+        let was = record.schema;
+        return Err(usage(format!("has schema {was}; this program reads {SCHEMA}")).into());
+    }
+    Ok(record)
+}
+
+/// The windows whose stacks were kept, of all traced boots of the run in `run`; and why others
+/// cannot be drawn.
+pub fn profiled(run: &Path) -> (Vec<Profiled>, Vec<String>) {
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    for path in records(run) {
+        let record = match read(&path) {
+            Ok(record) => record,
+            Err(error) => {
+                left_out.push(text(&error));
+                continue;
+            }
+        };
+        for profile in record.windows {
+            let window = format!("{}.{}", file_name(&record.boot), file_name(&profile.window));
+            let path = path.with_file_name(format!("{window}.folded"));
+            // Only those that were asked for have stacks.
+            if !path.is_file() {
+                continue;
+            }
+            match stacks(&path) {
+                Ok(folded) => found.push(Profiled {
+                    boot: record.boot.clone(),
+                    profile,
+                    folded,
+                }),
+                Err(why) => left_out.push(format!("{}: {why}", path.display())),
+            }
+        }
+    }
+    (found, left_out)
+}
+
+fn stacks(path: &Path) -> Result<String, String> {
+    let bytes = read_file(path, MOST_BYTES).map_err(|e| e.to_string())?;
+    let folded = String::from_utf8(bytes).map_err(|e| e.to_string())?;
+    flame::frames(&folded)?;
+    Ok(folded)
+}
