@@ -13,7 +13,7 @@ use std::{
 use bootrig::core::machine::End;
 use serde_json::{Value, json};
 use support::{
-    runs::{header, make, said, xtask},
+    runs::{header, make, night, said, xtask},
     *,
 };
 
@@ -30,8 +30,12 @@ fn run(results: &Path) {
 }
 
 fn export(results: &Path, format: &str) -> String {
+    exported(results, "run", format)
+}
+
+fn exported(results: &Path, run: &str, format: &str) -> String {
     let results = results.to_str().unwrap();
-    let args = ["export", "run", "--format", format, "--results", results];
+    let args = ["export", run, "--format", format, "--results", results];
     let (code, text, error) = said(xtask(&args));
     assert_eq!(code, Some(0), "{format}: {error}");
     text
@@ -144,6 +148,8 @@ fn readers() -> PathBuf {
             "install",
             "--quiet",
             "--disable-pip-version-check",
+            // Compiling what is never used takes longer than all the rest.
+            "--no-compile",
             "-r",
         ];
         done(Command::new(&python).args(pip).arg(&wanted));
@@ -152,24 +158,97 @@ fn readers() -> PathBuf {
     python
 }
 
+/// hyperfine's own scripts, which its crate brings along; cargo fetches it. The crate is a
+/// program, of which cargo's metadata says nothing: so it is looked for where cargo unpacks it.
+fn hyperfine_scripts() -> PathBuf {
+    let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hyperfine");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(project.join("lib.rs"), "").unwrap();
+    let manifest = "[package]\nname = \"readers\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\
+        [lib]\npath = \"lib.rs\"\n[dependencies]\nhyperfine = \"=1.20.0\"\n[workspace]\n";
+    fs::write(project.join("Cargo.toml"), manifest).unwrap();
+    let output = Command::new(env!("CARGO"))
+        .args(["fetch", "--quiet", "--manifest-path"])
+        .arg(project.join("Cargo.toml"))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "hyperfine cannot be had: {error}");
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.unwrap_or_else(|| std::env::home_dir().unwrap().join(".cargo"));
+    let unpacked = home.join("registry/src/*/hyperfine-1.20.0/scripts");
+    let mut found = glob::glob(unpacked.to_str().unwrap()).unwrap();
+    found.next().expect("cargo unpacked it").unwrap()
+}
+
+/// Apache Otava finds in the CSV of many runs the change that `trend` finds in the runs.
+#[test]
+#[ignore = "installs readers from PyPI"]
+fn otava_finds_the_change_that_trend_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let exports = tempfile::tempdir().unwrap();
+    for number in 0..24 {
+        let slow = u64::from(number >= 13);
+        // No two nights are quite the same.
+        let more = slow * 10 * MS + u64::from(number * 7 % 5) * 100_000;
+        let commit = if slow > 0 { "fedcba" } else { "abcdef" };
+        night(dir.path(), number, commit, more);
+        let run = format!("night{number:02}");
+        let csv = exported(dir.path(), &run, "csv");
+        fs::write(exports.path().join(run), csv).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/otava_changes.py");
+    let output = Command::new(readers())
+        .arg(script)
+        .arg(exports.path())
+        .args(["parallel", "device_shutdown"])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found, json!(["night13"]));
+    let results = dir.path().to_str().unwrap();
+    let (_, text, error) = said(xtask(&["trend", results, "--json"]));
+    let ours: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {error}"));
+    let ours = ours["changes"].as_array().unwrap().iter();
+    let ours: Vec<_> = ours
+        .filter(|c| c["variant"] == "parallel" && c["metric"] == "device_shutdown")
+        .map(|c| c["first_after"]["id"].clone())
+        .collect();
+    assert_eq!(Value::from(ours), found);
+}
+
 #[test]
 #[ignore = "installs readers from PyPI"]
 fn exports_are_read_by_their_readers() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path());
     let exports = tempfile::tempdir().unwrap();
-    for format in ["junit", "kcidb", "csv", "prometheus"] {
+    for format in ["junit", "kcidb", "csv", "prometheus", "hyperfine"] {
         fs::write(exports.path().join(format), export(dir.path(), format)).unwrap();
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/readers.py");
     let output = Command::new(readers())
         .arg(script)
         .arg(exports.path())
+        .arg(hyperfine_scripts())
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // hyperfine's own script computes its statistics of the samples.
+    let hyperfine = &found["hyperfine"]["scripted/serial/device_shutdown"];
+    assert_eq!(
+        hyperfine,
+        &json!({
+            "runs": "2", "mean": "0.260 s", "stddev": "0.000 s", "median": "0.260 s",
+            "min": "0.260 s", "max": "0.260 s",
+        })
+    );
+    let commands = found["hyperfine"].as_object().unwrap();
+    assert!(commands.keys().all(|c| c.starts_with("scripted/serial/")));
     // Boots and oracle of two variants; one of them hung, and its oracle never looked.
     assert_eq!(
         found["junit"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Reads a run's exports with other projects' readers: readers.py FOLDER.
+"""Reads a run's exports with other projects' readers: readers.py FOLDER HYPERFINE_SCRIPTS.
 
 Says what it found as one JSON document; anything that a reader refuses ends it.
 """
@@ -7,6 +7,7 @@ Says what it found as one JSON document; anything that a reader refuses ends it.
 import csv
 import json
 import pathlib
+import subprocess
 import sys
 
 import junitparser
@@ -48,5 +49,17 @@ found["prometheus"] = {
     for family in families
     for sample in family.samples
 }
+
+script = pathlib.Path(sys.argv[2]) / "advanced_statistics.py"
+told = subprocess.run(
+    [sys.executable, script, folder / "hyperfine"], check=True, capture_output=True, text=True
+).stdout
+found["hyperfine"] = {}
+for line in told.splitlines():
+    if line.startswith("Command '"):
+        command = found["hyperfine"].setdefault(line[len("Command '") : -1], {})
+    elif line.startswith("  ") and not line.startswith("   ") and not line.endswith(":"):
+        name, value = line.split(":")
+        command[name.strip()] = value.strip()
 
 print(json.dumps(found))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run in the forms that other tools read. Each is written after the tool's own schema or
-//! reader, and tested with it (xtask/tests/python_readers.rs). A failed boot is a failure, or
+//! reader, and tested with it where it can be had (docs/method.md, xtask/tests/export.rs). A failed boot is a failure, or
 //! absent where a form knows only numbers; it is never a number.
 
 use std::fmt;
