@@ -15,7 +15,7 @@ use crate::{
         fault::{Exit, Fault, Stopped},
         plan::{Overrides, Trial, plan},
         program::Finish,
-        scenario::{Clock, UnderTest, hint},
+        scenario::{Clock, UnderTest},
     },
     edge::{
         cache::Cache,
@@ -107,6 +107,7 @@ pub fn run(args: &Args) -> Result<Exit> {
 fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
     let under_test = UnderTest {
         ready: args.kernel.is_some(),
+        only: args.variant.iter().cloned().collect(),
         ..UnderTest::default()
     };
     let scenario = scenarios::load_with(root, &args.scenario, &known(root)?)?
@@ -119,20 +120,5 @@ fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
         debug: args.debug,
     };
     let mut trials = plan(std::slice::from_ref(&scenario), overrides);
-    let at = match &args.variant {
-        None => 0,
-        Some(name) => trials
-            .iter()
-            .position(|t| t.variant().name == *name)
-            .ok_or_else(|| {
-                let names = scenario.variants.iter().map(|v| v.name.as_str());
-                Fault::usage(format!(
-                    "scenario {} has no variant `{}`{}",
-                    scenario.name,
-                    name.escape_debug(),
-                    hint(name, names)
-                ))
-            })?,
-    };
-    Ok(trials.swap_remove(at))
+    Ok(trials.swap_remove(0))
 }

@@ -98,11 +98,14 @@ pub struct Args {
     /// A further variant of --series: its name and words for its kernel's command line.
     #[arg(long, value_name = "NAME:WORDS", requires = "series")]
     variant: Vec<Switched>,
+    /// Boot this variant alone, and not what it is compared with. May be given again.
+    #[arg(long, value_name = "VARIANT")]
+    only: Vec<String>,
     /// Boot kernels with lockdep, KASAN and the like: the oracle judges, no time does.
     #[arg(long)]
     debug: bool,
     /// Make what is missing of a stopped run (its folder, or its name in results/).
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "on", "cpus", "variant", "kernel", "kbuild"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "on", "cpus", "variant", "only", "kernel", "kbuild"])]
     resume: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
     #[arg(long, conflicts_with_all = ["json", "resume"])]
@@ -434,6 +437,7 @@ fn under_test(args: &Args, known: &Known, cache: &Cache, say: &dyn Fn(&str)) -> 
         series,
         ready: args.kernel.is_some(),
         variants: args.variant.clone(),
+        only: args.only.clone(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Order, Over, Scenario, Target, Variant, canonical, cmdline};
+use super::{Order, Over, Scenario, Target, Variant, canonical, cmdline, hint};
 
 /// What a scenario's variants say for the series that the command line names.
 pub const UNDER_TEST: &str = "under-test";
@@ -30,6 +30,9 @@ pub struct UnderTest {
     pub ready: bool,
     /// Further patched variants (`--variant`).
     pub variants: Vec<Switched>,
+    /// The variants that are booted (`bench --only`, `shell --variant`); all of them where it is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
 }
 
 /// A variant of the series under test with words of its own on the kernel's command line;
@@ -79,7 +82,7 @@ impl Scenario {
     /// against `patched`. Expectations and figures of variants that are gone go with them.
     ///
     /// # Errors
-    /// A variant's name that is taken; variants without a series.
+    /// A variant's name that is taken, or that no variant has; variants without a series.
     pub fn put_under_test(&self, under: &UnderTest) -> Result<Self, String> {
         let mut scenario = self.clone();
         if let Some(sweep) = &mut scenario.sweep {
@@ -136,6 +139,21 @@ impl Scenario {
                 cmdline: switched.cmdline.clone(),
                 ..patched(&switched.name, series)
             });
+        }
+        for name in &under.only {
+            let names = || scenario.variants.iter().map(|v| v.name.as_str());
+            if !names().any(|n| n == name) {
+                return Err(format!(
+                    "scenario {} has no variant `{}`{}; it has {}",
+                    self.name,
+                    name.escape_debug(),
+                    hint(name, names()),
+                    names().collect::<Vec<_>>().join(", ")
+                ));
+            }
+        }
+        if !under.only.is_empty() {
+            scenario.variants.retain(|v| under.only.contains(&v.name));
         }
         let has = |name: &str| scenario.variants.iter().any(|v| v.name == name);
         scenario
@@ -214,6 +232,7 @@ mod tests {
             ready: false,
             cpus: Some(4),
             series: series.map(Into::into),
+            only: vec![],
             variants: variants.iter().map(|v| v.parse().unwrap()).collect(),
         }
     }
@@ -282,6 +301,26 @@ mod tests {
         assert_eq!(
             before.put_under_test(&UnderTest::default()).unwrap(),
             before
+        );
+    }
+
+    #[test]
+    fn one_variant_alone() {
+        let only = |names: &[&str]| UnderTest {
+            only: names.iter().map(|&n| n.to_owned()).collect(),
+            ..UnderTest::default()
+        };
+        let before = scenario(OURS);
+        let tested = before.put_under_test(&only(&["stock"])).unwrap();
+        assert_eq!(shown(&tested), ["stock - Serial "]);
+        // What compares it with one that is gone goes too; what compares it with the ideal
+        // stays.
+        assert_eq!(tested.expect.len(), 1, "{:?}", tested.expect);
+        assert_ne!(tested.hash, before.hash);
+        let error = before.put_under_test(&only(&["stok"])).unwrap_err();
+        assert!(
+            error.contains("no variant `stok`") && error.contains("stock, serial"),
+            "{error}"
         );
     }
 
