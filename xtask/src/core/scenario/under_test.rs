@@ -144,11 +144,11 @@ impl Scenario {
             let names = || scenario.variants.iter().map(|v| v.name.as_str());
             if !names().any(|n| n == name) {
                 return Err(format!(
-                    "scenario {} has no variant `{}`{}; it has {}",
+                    "scenario {} ({}) has no variant `{}`{}",
                     self.name,
+                    names().collect::<Vec<_>>().join(", "),
                     name.escape_debug(),
                     hint(name, names()),
-                    names().collect::<Vec<_>>().join(", ")
                 ));
             }
         }
