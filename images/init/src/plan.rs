@@ -6,7 +6,7 @@ use std::fmt;
 use crate::{
     meanwhile::{Action, Event},
     pci::{self, Place},
-    sysctl,
+    sysctl, walk,
 };
 
 /// Most `meanwhile` lines.
@@ -42,6 +42,10 @@ pub enum Command {
         /// What is written.
         value: String,
     },
+    /// Report the memory blocks that there are.
+    Memory,
+    /// Walk over paths in sysfs.
+    Walk(walk::Walk),
     /// Something to happen after reboot(2) was called.
     Meanwhile(Event),
     /// Reboot through the firmware.
@@ -128,6 +132,11 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
             ("set", setting) => match set(setting) {
                 Some(command) => command,
                 None => return wrong("bad_setting"),
+            },
+            ("memory", "") => Command::Memory,
+            ("walk", how) => match walk::parse(how) {
+                Some(walk) => Command::Walk(walk),
+                None => return wrong("bad_walk"),
             },
             ("meanwhile", event) => {
                 let Some(event) = self::event(event) else {

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Devices that look like memory blocks to user space, without memory: on the kernel's own
+ * "memory" subsystem, numbered on from its last block, with the attributes and uevents of a
+ * block that is online. More of them fit a machine than blocks with their page structures.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/device.h>
+#include <linux/kernel.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "compat.h"
+
+#define MOST_BLOCKS (1u << 20)
+
+static unsigned int blocks;
+module_param(blocks, uint, 0444);
+MODULE_PARM_DESC(blocks, "how many, 1 to 1048576");
+
+struct block {
+	struct device dev;
+	unsigned int number;
+};
+
+static struct block **made;
+
+static ssize_t phys_index_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sprintf(buf, "%08x\n", container_of(dev, struct block, dev)->number);
+}
+static DEVICE_ATTR_RO(phys_index);
+
+static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sprintf(buf, "online\n");
+}
+static DEVICE_ATTR_RO(state);
+
+static ssize_t phys_device_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sprintf(buf, "0\n");
+}
+static DEVICE_ATTR_RO(phys_device);
+
+static ssize_t removable_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sprintf(buf, "1\n");
+}
+static DEVICE_ATTR_RO(removable);
+
+static ssize_t valid_zones_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sprintf(buf, "Normal\n");
+}
+static DEVICE_ATTR_RO(valid_zones);
+
+static struct attribute *block_attrs[] = {
+	&dev_attr_phys_index.attr,
+	&dev_attr_state.attr,
+	&dev_attr_phys_device.attr,
+	&dev_attr_removable.attr,
+	&dev_attr_valid_zones.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(block);
+
+static void release_block(struct device *dev)
+{
+	kfree(container_of(dev, struct block, dev));
+}
+
+/*
+ * A device of the "memory" subsystem, with a reference, and the number after the last block.
+ * Neither the subsystem nor the list of all devices is exported; each device knows the list.
+ */
+static struct device *last_block(struct kset *devices, unsigned int *next)
+{
+	struct device *found = NULL;
+	struct kobject *kobj;
+
+	spin_lock(&devices->list_lock);
+	list_for_each_entry(kobj, &devices->list, entry) {
+		struct device *dev = container_of(kobj, struct device, kobj);
+		unsigned int number;
+
+		if (!dev->bus || strcmp(dev->bus->name, "memory") ||
+		    sscanf(dev_name(dev), "memory%u", &number) != 1)
+			continue;
+		if (!found)
+			found = get_device(dev);
+		if (number >= *next)
+			*next = number + 1;
+	}
+	spin_unlock(&devices->list_lock);
+	return found;
+}
+
+static int make_block(struct device *like, unsigned int number, struct block **slot)
+{
+	struct block *block = kzalloc_obj(*block);
+	int ret;
+
+	if (!block)
+		return -ENOMEM;
+	block->number = number;
+	block->dev.bus = like->bus;
+	block->dev.id = number;
+	block->dev.groups = block_groups;
+	block->dev.release = release_block;
+	/* The subsystem's own callback would take it for one of its blocks. */
+	block->dev.offline_disabled = true;
+	ret = dev_set_name(&block->dev, "memory%u", number);
+	if (ret) {
+		kfree(block);
+		return ret;
+	}
+	ret = device_register(&block->dev);
+	if (ret) {
+		put_device(&block->dev);
+		return ret;
+	}
+	*slot = block;
+	return 0;
+}
+
+static void remove_blocks(unsigned int count)
+{
+	while (count--)
+		device_unregister(&made[count]->dev);
+	kvfree(made);
+}
+
+static int __init memory_blocks_init(void)
+{
+	struct device *root, *like;
+	unsigned int next = 0, count;
+	int ret = 0;
+
+	if (!blocks || blocks > MOST_BLOCKS) {
+		pr_err("blocks=%u is not 1 to %u\n", blocks, MOST_BLOCKS);
+		return -EINVAL;
+	}
+	root = root_device_register("bootrig-memory");
+	if (IS_ERR(root))
+		return PTR_ERR(root);
+	like = last_block(root->kobj.kset, &next);
+	root_device_unregister(root);
+	if (!like) {
+		pr_err("this kernel shows no memory blocks: CONFIG_MEMORY_HOTPLUG is needed\n");
+		return -ENODEV;
+	}
+	made = kvcalloc(blocks, sizeof(*made), GFP_KERNEL);
+	if (!made) {
+		put_device(like);
+		return -ENOMEM;
+	}
+	for (count = 0; count < blocks; count++) {
+		ret = make_block(like, next + count, &made[count]);
+		if (ret) {
+			pr_err("making block %u failed with %d\n", next + count, ret);
+			remove_blocks(count);
+			break;
+		}
+		cond_resched();
+	}
+	put_device(like);
+	return ret;
+}
+
+static void __exit memory_blocks_exit(void)
+{
+	remove_blocks(blocks);
+}
+
+module_init(memory_blocks_init);
+module_exit(memory_blocks_exit);
+MODULE_DESCRIPTION("bootrig: devices that look like memory blocks");
+MODULE_LICENSE("GPL");
