@@ -141,6 +141,10 @@ impl TrialResult {
             Metric::Ready => (times.ready?, None),
             Metric::DeviceShutdown => (times.device_shutdown?, times.shutdown_ideal.as_ref()),
             Metric::Reboot => (times.reboot?.total, None),
+            Metric::Walk => {
+                let walk = self.log.as_ref()?.walk.as_ref()?;
+                (walk.end - walk.begin, None)
+            }
         })
     }
 }
@@ -214,6 +218,9 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
         return Err(format!(
             "an event names device {device}, the scenario has {known}"
         ));
+    }
+    if trial.scenario.walk.is_some() && first.walk.is_none() {
+        return Err("the guest did not say how its walk went".into());
     }
     let means = Means {
         clock: trial.clock,

@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::units::Nanos;
+use super::units::{Bytes, Nanos};
 
 /// A driver callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -118,6 +118,27 @@ pub enum Disturbed {
     },
 }
 
+/// A walk over paths in sysfs, as PID 1 saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walked {
+    /// Threads that walked.
+    pub threads: u32,
+    /// What all of them did together.
+    pub operations: u64,
+    /// Before the threads set out.
+    pub begin: Nanos,
+    /// When the last of them was done.
+    pub end: Nanos,
+    /// What half of the operations took at most, to one part in 32.
+    pub p50: Nanos,
+    /// What 99 % of them took at most, to one part in 32.
+    pub p99: Nanos,
+    /// The longest.
+    pub longest: Nanos,
+    /// Answers that were not what they should be.
+    pub wrong: u64,
+}
+
 /// Everything that one boot of the guest reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootLog {
@@ -132,6 +153,12 @@ pub struct BootLog {
     /// What was done to loads, or became of them, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbed: Vec<Disturbed>,
+    /// The memory blocks in sysfs, and the size that sysfs says they have; where PID 1 was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<(u64, Bytes)>,
+    /// The walk, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walk: Option<Walked>,
     /// The numbers in the names that devices got, in order: `(device, number)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<(usize, u32)>,
@@ -398,6 +425,8 @@ impl Decoder {
             hello: fields.stamp()?,
             loaded: vec![],
             disturbed: vec![],
+            memory: None,
+            walk: None,
             names: vec![],
             leave: None,
             enter: None,
@@ -427,6 +456,26 @@ impl Decoder {
             "killed" | "left" | "unloaded" | "unsettled" => {
                 let disturbed = disturbed(fields)?;
                 boot.disturbed.push(disturbed);
+            }
+            "memory" => {
+                let found = (fields.number("blocks")?, Bytes(fields.number("size")?));
+                once(&mut boot.memory, found, "memory")?;
+            }
+            "walk" => {
+                let walked = Walked {
+                    threads: fields.number("threads")?,
+                    operations: fields.number("operations")?,
+                    begin: fields.nanos("begin")?,
+                    end: fields.nanos("end")?,
+                    p50: fields.nanos("p50")?,
+                    p99: fields.nanos("p99")?,
+                    longest: fields.nanos("longest")?,
+                    wrong: fields.number("wrong")?,
+                };
+                if walked.end < walked.begin {
+                    return Err("is a walk that ends before it begins".into());
+                }
+                once(&mut boot.walk, walked, "walk")?;
             }
             "leave" => {
                 fields.text("how")?;

@@ -58,6 +58,10 @@ pub enum Rule {
     InsideWindow,
     /// No device was hurried: each callback lasts as long as its profile asks.
     DelayRespected,
+    /// There are as many memory blocks as the scenario asks for.
+    MemoryBlocks,
+    /// A walk did all that it should, and each answer was right.
+    WalkAnswers,
     /// No oops, warning or lockup on the console.
     NoSplat,
     /// PID 1 could do everything that it was told.
@@ -77,6 +81,8 @@ impl Rule {
             Self::LockHeldAlone => "lock held alone",
             Self::InsideWindow => "inside window",
             Self::DelayRespected => "delay respected",
+            Self::MemoryBlocks => "memory blocks",
+            Self::WalkAnswers => "walk's answers",
             Self::NoSplat => "no splat",
             Self::Pid1 => "PID 1",
         }
@@ -96,8 +102,10 @@ pub fn judge(
         verdict: Verdict::default(),
     };
     judge.console(splats);
-    if !boots.is_empty() {
+    if let Some(first) = boots.first() {
         judge.pid1(boots);
+        judge.memory_blocks(first);
+        judge.walk(first);
     }
     // Without records nothing is known of devices.
     if let Some(first) = boots.first().filter(|_| !variant.unrecorded) {
@@ -148,6 +156,37 @@ impl Judge<'_> {
             .map(|(what, errno)| format!("{what} (errno {errno})"))
             .collect();
         self.check(Rule::Pid1, errors.is_empty(), || errors.join("; "));
+    }
+
+    fn walk(&mut self, log: &BootLog) {
+        let (Some(asked), Some(walked)) = (self.scenario.walk, &log.walk) else {
+            return;
+        };
+        let operations = asked.operations();
+        self.check(Rule::WalkAnswers, walked.operations == operations, || {
+            let done = walked.operations;
+            format!("{operations} operations were to be done, {done} were")
+        });
+        // One fact an operation.
+        self.verdict.checked += walked.operations.saturating_sub(1);
+        self.check(Rule::WalkAnswers, walked.wrong == 0, || {
+            let wrong = walked.wrong;
+            format!("{wrong} of {operations} answers were wrong: {asked}")
+        });
+    }
+
+    fn memory_blocks(&mut self, log: &BootLog) {
+        let Some(memory) = self.scenario.memory else {
+            return;
+        };
+        let wanted = memory.wanted(self.scenario.machine.memory);
+        let holds = log
+            .memory
+            .is_some_and(|(blocks, size)| wanted.fits(blocks, size));
+        self.check(Rule::MemoryBlocks, holds, || match log.memory {
+            Some((blocks, size)) => format!("{wanted} were wanted, {blocks} of {size} are there"),
+            None => format!("{wanted} were wanted, and PID 1 did not say what is there"),
+        });
     }
 
     fn events<'e>(&self, log: &'e BootLog, callback: Callback) -> Vec<Vec<&'e CallbackEvent>> {

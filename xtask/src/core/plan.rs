@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    scenario::{Clock, Scenario, Strategy, Variant},
+    scenario::{Clock, How, Scenario, Strategy, Variant},
     units::Nanos,
 };
 
@@ -17,6 +17,13 @@ pub struct KernelSpec {
     pub source: String,
     /// Series under images/kernels/patches/, if patched.
     pub series: Option<String>,
+    /// Only the first so many patches of the series.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patches: Option<u32>,
+    /// With memory in sections, and so in blocks, of 4 MiB (series `small-sections`, below any
+    /// other).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub small_sections: bool,
     /// With the kernel's own checks built in (images/kernels/fragments/debug.config): to be
     /// judged, never measured.
     #[serde(default)]
@@ -36,9 +43,17 @@ impl fmt::Display for KernelSpec {
     /// `6.1`, `6.1+parallel-shutdown`, `6.1+parallel-shutdown+debug`, `6.1+hz-1000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)?;
+        f.write_str(if self.small_sections {
+            "+small-sections"
+        } else {
+            ""
+        })?;
         self.series
             .iter()
             .try_for_each(|series| write!(f, "+{series}"))?;
+        self.patches
+            .iter()
+            .try_for_each(|patches| write!(f, "-{patches}"))?;
         self.hz.iter().try_for_each(|hz| write!(f, "+hz-{hz}"))?;
         for (said, what) in [
             (self.firmware_fallback, "+firmware-fallback"),
@@ -55,6 +70,10 @@ impl fmt::Display for KernelSpec {
 const LONGEST_TICK: u64 = 10_000_000;
 /// The golden ratio's part of it.
 const PHASE_STEP: u64 = 6_180_340;
+
+/// How many times as long a kernel that checks itself may take: it needs some ten times the
+/// instructions, and most limits leave that much room already.
+const DEBUG_PATIENCE: u64 = 4;
 
 /// What a boot is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +127,8 @@ impl Trial {
     }
     /// Host time after which the guest counts as hung.
     pub fn timeout(&self) -> Nanos {
-        self.scenario.timeout
+        let times = if self.kernel.debug { DEBUG_PATIENCE } else { 1 };
+        Nanos(self.scenario.timeout.0 * times)
     }
     /// How long PID 1 waits before it has the driver attach, and again before it restarts:
     /// ns. In virtual time each repeat after the first has a phase of its own against the
@@ -165,6 +185,8 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                 let kernel = KernelSpec {
                     source: scenario.kernel.clone(),
                     series: scenario.variants[variant].series.clone(),
+                    patches: scenario.variants[variant].patches,
+                    small_sections: scenario.memory.is_some_and(|m| m.how == How::Real),
                     debug: overrides.debug,
                     hz: probing.hz,
                     firmware_fallback: probing.firmware_fallback,

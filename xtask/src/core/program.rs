@@ -8,7 +8,7 @@ use super::{
     layout::Layout,
     plan::Trial,
     scenario::{
-        Action, Backend, DeviceFault, Firmware, MachineSpec, Probing, Profile, Restart, Step,
+        Action, Backend, DeviceFault, Firmware, How, Probing, Profile, Restart, Scenario, Step,
         Strategy,
     },
     units::Nanos,
@@ -33,6 +33,9 @@ pub const KEXEC_KERNEL: &str = "bootrig/kernel";
 /// The module whose load is timed.
 const DRIVER: &str = "dummy_pci";
 
+/// The module that makes devices like memory blocks.
+const BLOCKS: &str = "memory_blocks";
+
 /// What PID 1 does after it has loaded the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
@@ -44,12 +47,21 @@ pub enum Finish {
 
 /// The modules to load, in this order. The devices must be there before their driver, so
 /// that what `probe` measures is the driver's attach.
-pub fn modules(machine: &MachineSpec, probing: &Probing) -> &'static [&'static str] {
-    match (probing.strategy, machine.backend) {
-        (Strategy::BuiltIn, _) => &[],
-        (_, Backend::Qemu) => &["marks", DRIVER],
-        (_, Backend::Guest) => &["marks", "vpci", DRIVER],
+pub fn modules(scenario: &Scenario, probing: &Probing) -> Vec<&'static str> {
+    if probing.strategy == Strategy::BuiltIn {
+        return vec![];
     }
+    let synthetic = scenario.memory.is_some_and(|m| m.how == How::Synthetic);
+    let guest = scenario.machine.backend == Backend::Guest;
+    [
+        (true, "marks"),
+        (synthetic, BLOCKS),
+        (guest, "vpci"),
+        (true, DRIVER),
+    ]
+    .into_iter()
+    .filter_map(|(needed, module)| needed.then_some(module))
+    .collect()
 }
 
 /// How long a probe that never returns is waited for, beside what all others take: less than
@@ -100,11 +112,11 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         0 => String::new(),
         phase => format!("wait {phase}\n"),
     };
-    for module in modules(&scenario.machine, probing) {
-        if *module == DRIVER {
+    for module in modules(scenario, probing) {
+        if module == DRIVER {
             plan.push_str(&phase);
         }
-        let _ = match *module {
+        let _ = match module {
             DRIVER => writeln!(plan, "{}", load_driver(trial)),
             other => writeln!(plan, "load {other}"),
         };
@@ -113,6 +125,20 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         true => writeln!(plan, "flush {}", probe_limit(trial).0),
         false => writeln!(plan, "flush"),
     };
+    if scenario.memory.is_some() {
+        plan.push_str("memory\n");
+    }
+    if let Some(walk) = scenario.walk {
+        let _ = writeln!(
+            plan,
+            "walk threads={} rounds={} blocks={} paths={} do={}",
+            walk.threads,
+            walk.rounds,
+            walk.blocks,
+            walk.paths.name(),
+            walk.operation.name()
+        );
+    }
     // A console is for looking around in: nothing happens behind the user's back.
     if finish == Finish::Restart {
         for meanwhile in &scenario.meanwhile {
@@ -149,6 +175,10 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         ),
     ]);
     files.extend(firmware::files(trial));
+    if let Some(memory) = scenario.memory.filter(|m| m.how == How::Synthetic) {
+        let blocks = format!("blocks={}\n", memory.blocks).into_bytes();
+        files.insert(format!("bootrig/{BLOCKS}.params"), blocks);
+    }
     if layout.backend == Backend::Guest {
         let domain = vpci::domain(trial, layout).into_bytes();
         files.insert("bootrig/vpci.params".to_owned(), domain);

@@ -8,6 +8,7 @@ mod noise;
 mod timeline;
 mod trace;
 mod view;
+mod walk;
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -87,6 +88,9 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
             let _ = writeln!(out, "{}\n", left_out_text(left_out));
         }
     }
+    if let Some(note) = walk::note(scenario, part) {
+        let _ = writeln!(out, "{note}\n");
+    }
     probing::tables(out, scenario, part);
     if let Some(blame) = blame_table(part) {
         let _ = writeln!(out, "### beyond the ideal\n\n{blame}\n");
@@ -121,8 +125,10 @@ fn or_dash<T: std::fmt::Display>(value: Option<T>) -> String {
 
 fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> Grid {
     let value = |v: &VariantSummary| v.metrics.get(metric.name()).cloned();
-    if metric == Metric::Reboot {
-        return reboot_table(part);
+    match metric {
+        Metric::Reboot => return reboot_table(part),
+        Metric::Walk => return walk::walk_table(scenario, part),
+        _ => {}
     }
     let reference = scenario
         .variants

@@ -33,6 +33,13 @@ pub const TASKS: &str = "tasks";
 /// How many tasks ran probe callbacks.
 pub const PROBE_TASKS: &str = "probe_tasks";
 
+/// What half of a walk's operations took at most.
+pub const WALK_P50: &str = "walk/p50";
+/// What 99 % of them took at most.
+pub const WALK_P99: &str = "walk/p99";
+/// The longest of them.
+pub const WALK_LONGEST: &str = "walk/longest";
+
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -297,9 +304,12 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
         let callback = match metric {
             Metric::Probe => Callback::Probe,
             Metric::DeviceShutdown => Callback::Shutdown,
-            Metric::Boot | Metric::Load | Metric::Bound | Metric::Ready | Metric::Reboot => {
-                continue;
-            }
+            Metric::Boot
+            | Metric::Load
+            | Metric::Bound
+            | Metric::Ready
+            | Metric::Reboot
+            | Metric::Walk => continue,
         };
         let mut of_metric: Vec<_> = log
             .callbacks
@@ -314,6 +324,19 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
                     end - event.begin,
                 );
             }
+        }
+    }
+    if let Some(walk) = log.walk.as_ref().filter(|_| scenario.walk.is_some()) {
+        for (part, value) in [
+            (WALK_P50, walk.p50),
+            (WALK_P99, walk.p99),
+            (WALK_LONGEST, walk.longest),
+        ] {
+            samples.push(Sample {
+                metric: part.into(),
+                unit: Unit::Ns,
+                value: value.0,
+            });
         }
     }
     if scenario.metrics.contains(&Metric::Bound) {

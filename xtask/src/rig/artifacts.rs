@@ -129,6 +129,7 @@ impl Artifacts {
         for (spec, booted) in &self.kernels {
             let base = KernelSpec {
                 series: None,
+                patches: None,
                 ..spec.clone()
             };
             let (Some(series), Some(stock)) = (&spec.series, self.kernels.get(&base)) else {
@@ -174,7 +175,7 @@ impl Artifacts {
             |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
         let mut archive = initramfs::Archive::new();
         archive.file("init", 0o755, read(&self.init)?)?;
-        for module in program::modules(&trial.scenario.machine, &trial.variant().probing) {
+        for module in program::modules(&trial.scenario, &trial.variant().probing) {
             let file = format!("{module}.ko");
             archive.file(
                 &format!("bootrig/{file}"),

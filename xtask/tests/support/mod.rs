@@ -53,6 +53,7 @@ pub fn variant(name: &str, order: Order) -> Variant {
     Variant {
         name: name.into(),
         series: None,
+        patches: None,
         cmdline: vec![],
         probing: Probing::default(),
         order,
@@ -84,6 +85,8 @@ pub fn scenario() -> Scenario {
             memory: Bytes(256 << 20),
             backend: Backend::Qemu,
         },
+        memory: None,
+        walk: None,
         devices: vec![
             device("sw", None, NodeKind::Bridge, Some("bridge")),
             device("slow", Some(0), NodeKind::Endpoint, Some("slow")),

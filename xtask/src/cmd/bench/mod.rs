@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask bench`: build, boot, judge, print, keep.
 
+mod jobs;
 mod progress;
 mod traced;
 
 use std::{
     fs::File,
     io::Write,
-    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -36,6 +36,7 @@ use crate::{
         host::{
             fingerprint::Fingerprint,
             install::{Wishes, ensure},
+            resources::Resources,
         },
         kernel::series,
         process::Stopped,
@@ -89,6 +90,9 @@ pub struct Args {
     /// Test this series instead of the scenario's: mailboxes, patches or folders of them.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     series: Vec<PathBuf>,
+    /// Of each series only its first N patches.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    series_prefix: Option<u32>,
     /// Boot this kernel (a key of images/kernels/sources.yaml) instead of the scenario's.
     #[arg(long, value_name = "KERNEL")]
     on: Option<String>,
@@ -105,7 +109,7 @@ pub struct Args {
     #[arg(long)]
     debug: bool,
     /// Make what is missing of a stopped run (its folder, or its name in results/).
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "on", "cpus", "variant", "only", "kernel", "kbuild"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "series_prefix", "on", "cpus", "variant", "only", "kernel", "kbuild"])]
     resume: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
     #[arg(long, conflicts_with_all = ["json", "resume"])]
@@ -115,7 +119,7 @@ pub struct Args {
         long,
         value_name = "BZIMAGE",
         requires = "kbuild",
-        conflicts_with_all = ["debug", "series", "on"]
+        conflicts_with_all = ["debug", "series", "series_prefix", "on"]
     )]
     kernel: Option<PathBuf>,
     /// What modules for --kernel are built against.
@@ -163,7 +167,13 @@ pub fn run(args: &Args) -> Result<Exit> {
     let say = |line: &str| terminal::say(line);
     let cache = Cache::open(&say)?;
     let job = job(args, &root, &results, &cache, &say)?;
-    let jobs = jobs(args, &job.plan)?;
+    let jobs = jobs::side_by_side(
+        args.jobs,
+        args.accel,
+        &job.plan,
+        Resources::here().available,
+        &say,
+    )?;
     // Better known now than after kernels were built.
     std::fs::create_dir_all(&results).map_err(|e| Fault {
         exit: Exit::Infrastructure,
@@ -437,26 +447,9 @@ fn under_test(args: &Args, known: &Known, cache: &Cache, say: &dyn Fn(&str)) -> 
         series,
         ready: args.kernel.is_some(),
         variants: args.variant.clone(),
+        patches: args.series_prefix,
         only: args.only.clone(),
     })
-}
-
-/// Wall-clock trials run alone: beside another they would measure each other.
-fn jobs(args: &Args, plan: &[Trial]) -> Result<NonZeroUsize> {
-    let wall = plan.iter().any(|t| t.clock == Clock::Wall);
-    if args.accel == AccelChoice::Kvm && plan.iter().any(|t| t.clock == Clock::Virtual) {
-        let why = "--accel kvm needs wall time (--clock wall): virtual time counts instructions, which KVM cannot";
-        return Err(Fault::usage(why).into());
-    }
-    match args.jobs.and_then(|n| NonZeroUsize::new(n.into())) {
-        Some(jobs) if wall && jobs.get() > 1 => Err(Fault::usage(
-            "--jobs above 1 needs virtual time: wall-clock boots run alone",
-        )
-        .into()),
-        Some(jobs) => Ok(jobs),
-        None if wall => Ok(NonZeroUsize::MIN),
-        None => Ok(std::thread::available_parallelism()?),
-    }
 }
 
 fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header {

@@ -123,7 +123,7 @@ pub(super) fn figures(parts: &[&ScenarioSummary], over: Over, of: &[&Growth]) ->
 pub(super) fn size(over: Over, value: u64) -> String {
     match over {
         Over::Delay => Nanos(value).to_string(),
-        Over::Devices | Over::Cpus => value.to_string(),
+        Over::Devices | Over::Cpus | Over::Blocks | Over::Threads => value.to_string(),
     }
 }
 

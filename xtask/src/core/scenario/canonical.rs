@@ -2,7 +2,7 @@
 //! A scenario's one canonical form: its hash, and a self-contained file.
 
 use super::{
-    Expectation, NodeKind, Profile, Scenario, Step, Target, Tolerance,
+    Expectation, Memory, NodeKind, Profile, Scenario, Step, Target, Tolerance,
     raw::{self, ClassCode, Duration, Name, Named, Of, PciId, Prose, Share, Size},
 };
 
@@ -55,9 +55,23 @@ fn raw(s: &Scenario) -> raw::Scenario {
         machine: raw::Machine {
             kind: Some(s.machine.kind),
             cpus: s.machine.cpus,
-            memory: Size(s.machine.memory.to_string()),
+            memory: match s.memory.and_then(Memory::ram) {
+                Some(_) => None,
+                None => Some(Size(s.machine.memory.to_string())),
+            },
             backend: Some(s.machine.backend),
         },
+        memory: s.memory.map(|m| raw::Memory {
+            blocks: m.blocks,
+            how: m.how,
+        }),
+        walk: s.walk.map(|w| raw::Walk {
+            threads: w.threads,
+            rounds: w.rounds,
+            blocks: w.blocks,
+            paths: w.paths,
+            operation: w.operation,
+        }),
         devices: s.devices.iter().map(|d| device(s, d)).collect(),
         links: s.links.iter().map(|l| link(s, l)).collect(),
         first: s.first.iter().map(|d| device_name(s, *d)).collect(),
@@ -80,6 +94,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
                         .collect();
                     let variant = raw::Variant {
                         series: v.series.clone().map(Name),
+                        patches: v.patches,
                         cmdline: v.cmdline.clone(),
                         probe: Some(v.probing.strategy),
                         hz: v.probing.hz,
@@ -229,6 +244,7 @@ fn reference(r: &super::Reference) -> raw::Reference {
         ready: of(super::Metric::Ready),
         device_shutdown: of(super::Metric::DeviceShutdown),
         reboot: of(super::Metric::Reboot),
+        walk: of(super::Metric::Walk),
         devices: Named(
             r.devices
                 .iter()

@@ -129,6 +129,7 @@ impl Context<'_> {
             (Metric::Ready, &raw.ready),
             (Metric::DeviceShutdown, &raw.device_shutdown),
             (Metric::Reboot, &raw.reboot),
+            (Metric::Walk, &raw.walk),
         ] {
             let at = at.key(metric.name());
             if !figures.is_empty() {

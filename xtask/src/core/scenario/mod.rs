@@ -10,6 +10,7 @@ mod devices;
 mod diagnose;
 mod judge;
 mod meanwhile;
+mod memory;
 mod parse;
 mod probing;
 mod profiles;
@@ -22,6 +23,7 @@ mod tests;
 mod tree;
 mod under_test;
 mod validate;
+mod walk;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -31,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use super::units::{Bytes, Fraction, Nanos};
 pub use canonical::to_yaml;
 pub use diagnose::{Diagnostic, Diagnostics, hint};
+pub use memory::{How, Memory, SMALLEST_BLOCK};
 pub use parse::{Known, parse};
 pub use probing::{DeviceFault, Firmware, Probing, Strategy, TICK_RATES};
 pub use profiles::{Profiles, parse_profiles};
@@ -40,6 +43,7 @@ pub use tree::MAX_TEXT;
 pub use tree::Position;
 pub use under_test::{Switched, UNDER_TEST, UnderTest};
 pub use validate::group;
+pub use walk::{Walk, WalkOperation, WalkPaths};
 
 /// Which clock a trial runs by. Numbers of different clocks are never compared.
 #[derive(
@@ -104,6 +108,8 @@ pub enum Metric {
     DeviceShutdown,
     /// From the start of user space's shutdown to the next PID 1.
     Reboot,
+    /// A walk over paths in sysfs, from its threads' start to the last one's end.
+    Walk,
 }
 
 impl Metric {
@@ -117,6 +123,7 @@ impl Metric {
             Self::Ready => "ready",
             Self::DeviceShutdown => "device_shutdown",
             Self::Reboot => "reboot",
+            Self::Walk => "walk",
         }
     }
 }
@@ -316,6 +323,9 @@ pub struct Variant {
     pub name: String,
     /// The patch series under `images/kernels/patches/`; `None`: unpatched.
     pub series: Option<String>,
+    /// Only the first so many patches of the series; `None`: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patches: Option<u32>,
     /// Words added to the kernel command line.
     pub cmdline: Vec<String>,
     /// How its devices are probed.
@@ -413,6 +423,12 @@ pub struct Scenario {
     pub clock: Clock,
     /// The machine.
     pub machine: MachineSpec,
+    /// Its memory blocks, where it is about them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// What is done in sysfs once the devices are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk: Option<Walk>,
     /// The tree; parents before children.
     pub devices: Vec<Device>,
     /// Device links.

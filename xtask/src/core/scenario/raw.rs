@@ -12,7 +12,10 @@ use serde::{
     ser::SerializeMap,
 };
 
-use super::{Backend, Clock, DeviceFault, MachineKind, Metric, Order, Restart, Strategy};
+use super::{
+    Backend, Clock, DeviceFault, How, MachineKind, Metric, Order, Restart, Strategy, WalkOperation,
+    WalkPaths,
+};
 
 const NAME_PATTERN: &str = r"^[a-z0-9][a-z0-9._-]{0,63}$";
 
@@ -101,6 +104,12 @@ pub struct Scenario {
     pub timeout: Option<Duration>,
     /// The machine to boot.
     pub machine: Machine,
+    /// Many memory blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// Walk over paths in sysfs once the devices are there; goes with the metric `walk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk: Option<Walk>,
     /// The devices on the root bus, with what is below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
@@ -146,12 +155,46 @@ pub struct Machine {
     /// Guest CPUs.
     #[schemars(range(min = 1, max = 64))]
     pub cpus: u32,
-    /// Guest memory, at least 64 MiB.
-    pub memory: Size,
+    /// Guest memory, at least 64 MiB. Left out where real memory blocks say how much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
     /// Who makes the devices: `qemu` (the default) or `guest` (a PCI domain inside the
     /// guest: 10,000 devices, with the IDs of their profiles).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
+}
+
+/// Many memory blocks.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// How many: with `real` all that there are, else beside those of `machine.memory`.
+    #[schemars(range(min = 1, max = 1048576))]
+    pub blocks: u32,
+    /// `real`: RAM in the smallest blocks that there can be, 4 MiB. `synthetic`: devices with
+    /// the names, attributes and uevents of memory blocks, and no memory.
+    pub how: How,
+}
+
+/// A walk over paths in sysfs: each thread goes over one path of each block.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Walk {
+    /// Threads that walk at once.
+    #[schemars(range(min = 1, max = 256))]
+    pub threads: u32,
+    /// How often each goes over all paths.
+    #[schemars(range(min = 1, max = 1048576))]
+    pub rounds: u32,
+    /// Over the paths of how many memory blocks.
+    #[schemars(range(min = 1, max = 1048576))]
+    pub blocks: u32,
+    /// `existing` paths, `missing` ones below folders that are there, or `mixed`: one and the
+    /// other in turn.
+    pub paths: WalkPaths,
+    /// What is done with each: `read` (open, read, close), `stat`, or `readdir` of the folder.
+    #[serde(rename = "do")]
+    pub operation: WalkOperation,
 }
 
 /// A device, or a group of equal ones, or a bridge with what is below it.
@@ -324,6 +367,10 @@ pub struct Variant {
     /// released.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<Name>,
+    /// Only the first so many patches of the series.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10000))]
+    pub patches: Option<u32>,
     /// Words added to the kernel's command line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cmdline: Vec<String>,
@@ -366,12 +413,13 @@ pub struct Variant {
     pub swap: Named<Name>,
 }
 
-/// The sizes of a scenario: exactly one of `devices` (with `of`), `delay` (with `of`) and
-/// `cpus`, in rising order.
+/// The sizes of a scenario: exactly one of `devices` (with `of`), `delay` (with `of`),
+/// `cpus`, `blocks` and `threads`, in rising order.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [
     {"required": ["devices", "of"]}, {"required": ["delay", "of"]}, {"required": ["cpus"]},
+    {"required": ["blocks"]}, {"required": ["threads"]},
 ]))]
 pub struct Sweep {
     /// `count` of the entry of `devices` that `of` names.
@@ -383,6 +431,12 @@ pub struct Sweep {
     /// Guest CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
+    /// `blocks` of `memory`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<u32>,
+    /// `threads` of `walk`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<u32>,
     /// Whose `devices` or `delay`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<Name>,
@@ -433,6 +487,9 @@ pub struct Reference {
     /// Figures for `reboot`, by variant.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub reboot: Named<Duration>,
+    /// Figures for `walk`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub walk: Named<Duration>,
     /// Time in device_shutdown of one device of each group.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub devices: Named<Duration>,

@@ -32,6 +32,10 @@ pub enum Over {
     Delay,
     /// Guest CPUs.
     Cpus,
+    /// Memory blocks.
+    Blocks,
+    /// Threads that walk.
+    Threads,
 }
 
 impl fmt::Display for Over {
@@ -40,6 +44,8 @@ impl fmt::Display for Over {
             Self::Devices => "devices",
             Self::Delay => "delay",
             Self::Cpus => "CPUs",
+            Self::Blocks => "memory blocks",
+            Self::Threads => "threads",
         })
     }
 }
@@ -112,6 +118,8 @@ pub(super) fn read(
         Over::Devices => "devices",
         Over::Delay => "delay",
         Over::Cpus => "cpus",
+        Over::Blocks => "blocks",
+        Over::Threads => "threads",
     });
     if !(2..=MAX_POINTS).contains(&sizes.len()) {
         sink.add_with(key.position(), || {
@@ -164,40 +172,86 @@ fn sizes(
     sink: &mut Sink,
 ) -> Option<(Over, Vec<Size>)> {
     let given = [
-        !raw.devices.is_empty(),
-        !raw.delay.is_empty(),
-        !raw.cpus.is_empty(),
+        (!raw.devices.is_empty(), Over::Devices),
+        (!raw.delay.is_empty(), Over::Delay),
+        (!raw.cpus.is_empty(), Over::Cpus),
+        (!raw.blocks.is_empty(), Over::Blocks),
+        (!raw.threads.is_empty(), Over::Threads),
     ];
-    if given.iter().filter(|g| **g).count() != 1 {
+    let mut given = given
+        .iter()
+        .filter_map(|(said, over)| said.then_some(*over));
+    let (Some(over), None) = (given.next(), given.next()) else {
         sink.add_with(at.position(), || {
-            format!("{at} must have exactly one of devices, delay and cpus, with its sizes")
+            format!("{at} must have exactly one of devices, delay, cpus, blocks and threads, with its sizes")
         });
         return None;
-    }
+    };
     let of = at.key("of");
-    let (over, sizes) = match (&raw.of, raw.cpus.is_empty()) {
-        (None, false) => (Over::Cpus, cpus(file, &raw.cpus)),
-        (Some(_), false) => {
+    let sizes = match (over, &raw.of) {
+        (Over::Cpus | Over::Blocks | Over::Threads, Some(_)) => {
             sink.add_with(of.position(), || {
-                format!("{of} says nothing beside cpus; leave it out")
+                format!("{of} says nothing beside {over}; leave it out")
             });
             return None;
         }
-        (None, true) => {
+        (Over::Cpus, None) => cpus(file, &raw.cpus),
+        (Over::Blocks, None) => blocks(file, &raw.blocks, at, sink)?,
+        (Over::Threads, None) => threads(file, &raw.threads, at, sink)?,
+        (Over::Devices | Over::Delay, None) => {
             sink.add_with(at.position(), || {
                 format!("`of` is missing in {at}: whose devices or delay?")
             });
             return None;
         }
-        (Some(name), true) if raw.delay.is_empty() => {
-            (Over::Devices, devices(file, &raw.devices, name, &of, sink)?)
-        }
-        (Some(name), true) => {
-            let sizes = delay(file, &raw.delay, name, &at.key("delay"), &of, sink)?;
-            (Over::Delay, sizes)
-        }
+        (Over::Devices, Some(name)) => devices(file, &raw.devices, name, &of, sink)?,
+        (Over::Delay, Some(name)) => delay(file, &raw.delay, name, &at.key("delay"), &of, sink)?,
     };
     Some((over, sizes))
+}
+
+fn blocks(file: &raw::Scenario, sizes: &[u32], at: &At<'_>, sink: &mut Sink) -> Option<Vec<Size>> {
+    let Some(memory) = &file.memory else {
+        sink.add_with(at.position(), || {
+            format!("{at} goes over blocks, and the scenario has no `memory`: whose blocks?")
+        });
+        return None;
+    };
+    let size = |blocks: &u32| {
+        let mut file = without_sweep(file);
+        file.memory = Some(raw::Memory {
+            blocks: *blocks,
+            ..memory.clone()
+        });
+        Size {
+            file,
+            text: blocks.to_string(),
+            value: Some(u64::from(*blocks)),
+        }
+    };
+    Some(sizes.iter().map(size).collect())
+}
+
+fn threads(file: &raw::Scenario, sizes: &[u32], at: &At<'_>, sink: &mut Sink) -> Option<Vec<Size>> {
+    let Some(walk) = &file.walk else {
+        sink.add_with(at.position(), || {
+            format!("{at} goes over threads, and the scenario has no `walk`: whose threads?")
+        });
+        return None;
+    };
+    let size = |threads: &u32| {
+        let mut file = without_sweep(file);
+        file.walk = Some(raw::Walk {
+            threads: *threads,
+            ..walk.clone()
+        });
+        Size {
+            file,
+            text: threads.to_string(),
+            value: Some(u64::from(*threads)),
+        }
+    };
+    Some(sizes.iter().map(size).collect())
 }
 
 fn cpus(file: &raw::Scenario, sizes: &[u32]) -> Vec<Size> {

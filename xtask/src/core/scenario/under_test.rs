@@ -30,6 +30,9 @@ pub struct UnderTest {
     pub ready: bool,
     /// Further patched variants (`--variant`).
     pub variants: Vec<Switched>,
+    /// Only the first so many patches of each series (`--series-prefix`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patches: Option<u32>,
     /// The variants that are booted (`bench --only`, `shell --variant`); all of them where it is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
@@ -140,6 +143,10 @@ impl Scenario {
                 ..patched(&switched.name, series)
             });
         }
+        if let Some(patches) = under.patches {
+            let patched = scenario.variants.iter_mut().filter(|v| v.series.is_some());
+            patched.for_each(|v| v.patches = Some(patches));
+        }
         for name in &under.only {
             let names = || scenario.variants.iter().map(|v| v.name.as_str());
             if !names().any(|n| n == name) {
@@ -202,6 +209,7 @@ fn patched(name: &str, series: &str) -> Variant {
     Variant {
         name: name.into(),
         series: Some(series.into()),
+        patches: None,
         cmdline: vec![],
         probing: super::Probing::default(),
         order: Order::Parallel,
@@ -232,6 +240,7 @@ mod tests {
             ready: false,
             cpus: Some(4),
             series: series.map(Into::into),
+            patches: None,
             only: vec![],
             variants: variants.iter().map(|v| v.parse().unwrap()).collect(),
         }

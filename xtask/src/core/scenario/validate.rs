@@ -5,15 +5,17 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use super::{
-    Clock, MachineKind, MachineSpec, Metric, Scenario, Variant, canonical, cmdline, devices,
+    Clock, How, MachineKind, MachineSpec, Memory, Metric, Scenario, Strategy, Variant, canonical,
+    cmdline, devices,
     diagnose::{Sink, hint},
     judge::{self, Context},
-    meanwhile,
+    meanwhile, memory,
     parse::Known,
     probing::{self, Around},
     profiles::{self, Profiles},
     raw, sweep,
     tree::At,
+    walk,
 };
 use crate::core::{
     fault::is_obeyed,
@@ -26,6 +28,7 @@ const MIN_MEMORY: Bytes = Bytes(64 << 20);
 const MAX_MEMORY: Bytes = Bytes(16 << 40);
 const MAX_CPUS: u32 = 64;
 const MAX_REPEATS: u32 = 10_000;
+const MAX_PATCHES: u32 = 10_000;
 const MAX_TASKS: u32 = 65_536;
 const MAX_VARIANTS: usize = 256;
 /// Lock numbers 0..15 of docs/protocol.md.
@@ -106,12 +109,15 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
         .as_ref()
         .map(|r| context.reference(r, &at.key("reference"), &groups, sink));
     let expect = raw.expect.iter().enumerate();
+    let memory = memory::read(raw.memory.as_ref(), &at.key("memory"), sink);
     let mut scenario = Scenario {
         name: stem.into(),
         about: prose(&raw.about, &at.key("about"), sink),
         kernel: raw.kernel.0.clone(),
         clock,
-        machine: machine(&raw.machine, &at.key("machine"), sink),
+        machine: machine(raw, memory, &at.key("machine"), sink),
+        memory,
+        walk: walk::read(raw.walk.as_ref(), &raw.measure, &at.key("walk"), sink),
         links,
         first,
         meanwhile: actions,
@@ -130,6 +136,23 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
         timeout: timeout(raw.timeout.as_ref(), &at.key("timeout"), sink),
         hash: String::new(),
     };
+    let synthetic = scenario.memory.is_some_and(|m| m.how == How::Synthetic);
+    let built_in = |v: &&Variant| v.probing.strategy == Strategy::BuiltIn;
+    if let Some(variant) = scenario
+        .variants
+        .iter()
+        .find(built_in)
+        .filter(|_| synthetic)
+    {
+        let memory = at.key("memory");
+        let at = memory.key("how");
+        sink.add_with(at.position(), || {
+            format!(
+                "{at}: synthetic blocks are made by a module, and variant {} loads none (`probe: built-in`)",
+                variant.name
+            )
+        });
+    }
     judge::repeated(&scenario.expect, &at.key("expect"), sink);
     probing::without_value(&scenario, &at.key("expect"), sink);
     locks(&scenario.profiles, at, sink);
@@ -236,15 +259,48 @@ pub(super) fn duration(text: &raw::Duration, at: &At<'_>, sink: &mut Sink) -> Op
     Some(value)
 }
 
-fn machine(raw: &raw::Machine, at: &At<'_>, sink: &mut Sink) -> MachineSpec {
+fn machine(
+    file: &raw::Scenario,
+    blocks: Option<Memory>,
+    at: &At<'_>,
+    sink: &mut Sink,
+) -> MachineSpec {
+    let raw = &file.machine;
     if !(1..=MAX_CPUS).contains(&raw.cpus) {
         let at = at.key("cpus");
         sink.add_with(at.position(), || {
             format!("{at} must be 1 to {MAX_CPUS}, not {}", raw.cpus)
         });
     }
-    let at = at.key("memory");
-    let memory = quantity(&raw.memory.0, &at, sink).unwrap_or(MIN_MEMORY);
+    let ram = blocks.and_then(Memory::ram);
+    let memory = match (&raw.memory, ram) {
+        (Some(written), None) => ram_written(written, &at.key("memory"), sink),
+        (None, Some(ram)) => ram,
+        (Some(_), Some(ram)) => {
+            let at = at.key("memory");
+            sink.add_with(at.position(), || {
+                format!("{at}: the real memory blocks say how much there is; leave it out")
+            });
+            ram
+        }
+        (None, None) => {
+            // Where real blocks are wrong, that has been said.
+            if file.memory.as_ref().is_none_or(|m| m.how != How::Real) {
+                sink.add_with(at.position(), || format!("`memory` is missing in {at}"));
+            }
+            MIN_MEMORY
+        }
+    };
+    MachineSpec {
+        kind: raw.kind.unwrap_or(MachineKind::Microvm),
+        cpus: raw.cpus,
+        memory,
+        backend: raw.backend.unwrap_or_default(),
+    }
+}
+
+fn ram_written(raw: &raw::Size, at: &At<'_>, sink: &mut Sink) -> Bytes {
+    let memory = quantity(&raw.0, at, sink).unwrap_or(MIN_MEMORY);
     if !(MIN_MEMORY..=MAX_MEMORY).contains(&memory) {
         sink.add_with(at.position(), || {
             format!("{at} must be {MIN_MEMORY} (less does not boot) to {MAX_MEMORY}, not {memory}")
@@ -254,12 +310,7 @@ fn machine(raw: &raw::Machine, at: &At<'_>, sink: &mut Sink) -> MachineSpec {
             format!("{at} must be whole MiB, not {memory}")
         });
     }
-    MachineSpec {
-        kind: raw.kind.unwrap_or(MachineKind::Microvm),
-        cpus: raw.cpus,
-        memory,
-        backend: raw.backend.unwrap_or_default(),
-    }
+    memory
 }
 
 fn repeats(raw: Option<u32>, at: &At<'_>, sink: &mut Sink) -> Option<u32> {
@@ -321,6 +372,18 @@ fn variants(
                     sink,
                 );
             }
+            if let Some(patches) = variant.patches {
+                let at = at.key("patches");
+                if variant.series.is_none() {
+                    sink.add_with(at.position(), || {
+                        format!("{at} is about the patches of a `series`, and there is none")
+                    });
+                } else if !(1..=MAX_PATCHES).contains(&patches) {
+                    sink.add_with(at.position(), || {
+                        format!("{at} must be 1 to {MAX_PATCHES}, not {patches}")
+                    });
+                }
+            }
             if variant
                 .max_tasks
                 .is_some_and(|n| !(1..=MAX_TASKS).contains(&n))
@@ -339,6 +402,7 @@ fn variants(
             Variant {
                 name: key.clone(),
                 series: variant.series.as_ref().map(|s| s.0.clone()),
+                patches: variant.patches,
                 cmdline: variant.cmdline.clone(),
                 probing: probing::read(variant, &at, around, sink),
                 order: variant.order,

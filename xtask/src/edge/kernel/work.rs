@@ -16,7 +16,7 @@ use super::{
     fetch, fetch::Identity, key_of, patch, patch::Patch, provide, series, sources, sources::Source,
 };
 use crate::{
-    core::{plan::KernelSpec, units::Bytes},
+    core::{fault::Fault, plan::KernelSpec, units::Bytes},
     edge::{
         cache::{Cache, Check, Lock, Staged},
         drivers::{self, Sources},
@@ -25,6 +25,8 @@ use crate::{
 
 pub const KERNEL: &str = "kernel";
 const REQUEST: &str = "request";
+/// The series of kernels with small sections of memory.
+const SMALL_SECTIONS: &str = "small-sections";
 /// What a build may write, with room to spare.
 const BUILD_NEED: Bytes = Bytes(1 << 30);
 
@@ -51,6 +53,8 @@ pub struct Work<'a> {
     patches: Vec<Patch>,
     /// What becomes a part of it.
     parts: Option<Sources>,
+    /// How many of them what it is built upon has as well.
+    below: usize,
     wishes: Wishes,
     fragments: Vec<u8>,
     tools: Toolchain,
@@ -65,11 +69,34 @@ impl<'a> Work<'a> {
         say: &'a dyn Fn(&str),
     ) -> Result<Self> {
         let source = sources::find(root, &spec.source)?;
-        let patches = match spec.series.as_deref() {
+        let mut patches = Vec::new();
+        if spec.small_sections {
+            patches.extend(patch::read(root, SMALL_SECTIONS, &source.patches)?);
+        }
+        // Those below are in the tree that this one is made from.
+        let below = patches.len();
+        patches.extend(match spec.series.as_deref() {
             None => Vec::new(),
             Some(foreign) if series::is_foreign(foreign) => series::read(cache, foreign, say)?,
             Some(own) => patch::read(root, own, &source.patches)?,
-        };
+        });
+        if let Some(most) = spec.patches {
+            let there = patches.len() - below;
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            if most > there {
+                return Err(Fault::usage(format!(
+                    "series {} has {} for {}, not {most}",
+                    spec.series.as_deref().unwrap_or("(none)"),
+                    match there {
+                        1 => "1 patch".into(),
+                        n => format!("{n} patches"),
+                    },
+                    spec.source
+                ))
+                .into());
+            }
+            patches.truncate(below + most);
+        }
         let hz = spec.hz.map(config::tick_rate);
         let fallback = spec
             .firmware_fallback
@@ -78,8 +105,15 @@ impl<'a> Work<'a> {
         let on_top = hz.into_iter().chain(fallback).chain(debug);
         let names: Vec<_> = source.config.iter().cloned().chain(on_top).collect();
         let (wishes, fragments) = config::read(root, &names)?;
-        let series = spec.series.iter().map(|s| format!("series {s}"));
-        let how: Vec<_> = series
+        let series = spec.series.iter().map(|s| match spec.patches {
+            None => format!("series {s}"),
+            Some(most) => format!("the first {most} of series {s}"),
+        });
+        let how: Vec<_> = spec
+            .small_sections
+            .then(|| "4 MiB sections".to_owned())
+            .into_iter()
+            .chain(series)
             .chain(spec.hz.map(|hz| format!("{hz} Hz")))
             .chain(
                 spec.firmware_fallback
@@ -104,6 +138,7 @@ impl<'a> Work<'a> {
             source,
             patches,
             parts,
+            below,
             wishes,
             fragments,
             tools: Toolchain::find()?,
@@ -191,6 +226,7 @@ impl<'a> Work<'a> {
     fn built_upon(&self) -> Option<KernelSpec> {
         let less = KernelSpec {
             series: None,
+            patches: None,
             firmware_fallback: false,
             built_in: false,
             ..self.spec.clone()
@@ -232,8 +268,12 @@ impl<'a> Work<'a> {
             }
         };
         copy::tree(&base.join("tree"), &top, &how).map_err(|e| self.cache.explain(e))?;
-        if !self.patches.is_empty() {
-            patch::apply(self.cache, &self.patches, &top, self.say)?;
+        let new = match self.built_upon() {
+            Some(_) => &self.patches[self.below..],
+            None => &self.patches[..],
+        };
+        if !new.is_empty() {
+            patch::apply(self.cache, new, &top, self.say)?;
         }
         if let Some(sources) = &self.parts {
             built_in::place(sources, &top)?;

@@ -13,6 +13,7 @@ use crate::core::{
         heading, left_out_text, metric_table, noise, probing,
         timeline::{Lane, Phase, Timeline, order_text},
         view::{View, pair},
+        walk,
     },
     scenario::{Metric, Scenario, Variant, group},
     summary::ScenarioSummary,
@@ -40,6 +41,7 @@ pub fn section(
             @for metric in ORDER.iter().filter(|m| scenario.metrics.contains(m)) {
                 (metric_part(scenario, part, *metric))
             }
+            @if let Some(note) = walk::note(scenario, part) { p.quiet { (note) } }
             @for (what, grid) in probing::grids(scenario, part) {
                 h3 { (what) }
                 (table(what, &grid))
@@ -68,11 +70,12 @@ pub fn section(
 }
 
 /// What is looked at first comes first.
-const ORDER: [Metric; 4] = [
+const ORDER: [Metric; 5] = [
     Metric::DeviceShutdown,
     Metric::Probe,
     Metric::Reboot,
     Metric::Boot,
+    Metric::Walk,
 ];
 
 /// The two variants that the scenario is about, in figures.

@@ -4,6 +4,7 @@
 //! `meaning`), and what holds for all (`properties`).
 
 mod meaning;
+mod memory;
 mod probing;
 mod properties;
 mod shape;

@@ -92,14 +92,14 @@ fn what_is_no_sweep_is_refused() {
     check(
         "{}",
         expect![[r#"
-        x.yaml:10:8: sweep must have exactly one of devices, delay and cpus, with its sizes
-    "#]],
+            x.yaml:10:8: sweep must have exactly one of devices, delay, cpus, blocks and threads, with its sizes
+        "#]],
     );
     check(
         "{devices: [1, 2], cpus: [1, 2], of: ixgbe}",
         expect![[r#"
-        x.yaml:10:8: sweep must have exactly one of devices, delay and cpus, with its sizes
-    "#]],
+            x.yaml:10:8: sweep must have exactly one of devices, delay, cpus, blocks and threads, with its sizes
+        "#]],
     );
     check(
         "{devices: [1, 2]}",
@@ -110,8 +110,8 @@ fn what_is_no_sweep_is_refused() {
     check(
         "{cpus: [1, 2], of: ixgbe}",
         expect![[r#"
-        x.yaml:10:27: sweep.of says nothing beside cpus; leave it out
-    "#]],
+            x.yaml:10:27: sweep.of says nothing beside CPUs; leave it out
+        "#]],
     );
     check(
         "{cpus: [4]}",
@@ -165,8 +165,8 @@ fn what_is_no_sweep_is_refused() {
     check(
         "{blocks: [1, 2]}",
         expect![[r#"
-        x.yaml:10:9: unknown key `sweep.blocks`; valid: cpus, delay, devices, growth, of
-    "#]],
+            x.yaml:10:8: sweep goes over blocks, and the scenario has no `memory`: whose blocks?
+        "#]],
     );
     let growth = |limit: &str| format!("{{cpus: [1, 2], growth: [{{{limit}}}]}}");
     check(

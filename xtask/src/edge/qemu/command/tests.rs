@@ -49,6 +49,8 @@ fn scenario() -> Scenario {
             memory: Bytes(512 << 20),
             backend: Backend::Qemu,
         },
+        memory: None,
+        walk: None,
         devices: vec![
             device("port", None, NodeKind::RootPort),
             device("nic", Some(0), NodeKind::Endpoint),
@@ -61,6 +63,7 @@ fn scenario() -> Scenario {
         variants: vec![Variant {
             name: "serial".into(),
             series: None,
+            patches: None,
             cmdline: vec!["device_shutdown_serial".into()],
             probing: Default::default(),
             order: Order::Serial,

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many machines run side by side.
+
+use std::num::NonZeroUsize;
+
+use anyhow::Result;
+
+use crate::{
+    core::{
+        fault::{Exit, Fault},
+        plan::Trial,
+        scenario::{Clock, Memory},
+        units::Bytes,
+    },
+    edge::qemu::AccelChoice,
+};
+
+/// How many machines of `plan` run side by side: `asked` for, else one a CPU. Wall-clock trials
+/// run alone: beside another they would measure each other.
+///
+/// # Errors
+/// Usage errors for what cannot be together; an infrastructure error when a machine of `plan`
+/// needs more than the host's `available` memory.
+pub(super) fn side_by_side(
+    asked: Option<u16>,
+    accel: AccelChoice,
+    plan: &[Trial],
+    available: Bytes,
+    say: &dyn Fn(&str),
+) -> Result<NonZeroUsize> {
+    let wall = plan.iter().any(|t| t.clock == Clock::Wall);
+    if accel == AccelChoice::Kvm && plan.iter().any(|t| t.clock == Clock::Virtual) {
+        let why = "--accel kvm needs wall time (--clock wall): virtual time counts instructions, which KVM cannot";
+        return Err(Fault::usage(why).into());
+    }
+    let jobs = match asked.and_then(|n| NonZeroUsize::new(n.into())) {
+        Some(jobs) if wall && jobs.get() > 1 => {
+            let why = "--jobs above 1 needs virtual time: wall-clock boots run alone";
+            return Err(Fault::usage(why).into());
+        }
+        Some(jobs) => jobs,
+        None if wall => NonZeroUsize::MIN,
+        None => std::thread::available_parallelism()?,
+    };
+    let fit = fitting(plan, available)?;
+    if fit >= jobs {
+        return Ok(jobs);
+    }
+    say(&format!(
+        "note: {fit} machines side by side instead of {jobs}: more do not fit the host's memory"
+    ));
+    Ok(fit)
+}
+
+/// How many of the largest machine fit.
+fn fitting(plan: &[Trial], available: Bytes) -> Result<NonZeroUsize> {
+    let need = |trial: &Trial| trial.scenario.memory.and_then(Memory::host_need);
+    let Some(trial) = plan.iter().max_by_key(|trial| need(trial)) else {
+        return Ok(NonZeroUsize::MAX);
+    };
+    let Some(need) = need(trial) else {
+        return Ok(NonZeroUsize::MAX);
+    };
+    let fit = usize::try_from(available.0 / need.0).unwrap_or(usize::MAX);
+    NonZeroUsize::new(fit).ok_or_else(|| {
+        let mib = |b: Bytes| b.0 >> 20;
+        let message = format!(
+            "scenario {}: {} memory blocks need {} MiB of the host's memory (64 KiB of page structures a block, and 4 KiB in sysfs), and {} MiB are available: take fewer, or `how: synthetic`",
+            trial.scenario.name,
+            trial.scenario.memory.map_or(0, |m| m.blocks),
+            mib(need),
+            mib(available)
+        );
+        Fault { exit: Exit::Infrastructure, message }.into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::core::{
+        plan::{Overrides, plan},
+        scenario::{Known, parse},
+    };
+
+    fn of(memory: &str, clock: &str) -> Vec<Trial> {
+        let text = format!(
+            "about: x\nkernel: \"6.1\"\nclock: {clock}\nmachine: {{cpus: 1{memory}\nvariants:\n  stock: {{order: serial}}\nmeasure: [boot]\n"
+        );
+        let scenario = parse("s.yaml", &text, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
+        plan(&[Arc::new(scenario)], Overrides::default())
+    }
+
+    #[test]
+    fn no_more_than_fit() {
+        let large = of("}\nmemory: {blocks: 102401, how: real}", "virtual");
+        let gib = |n: u64| Bytes(n << 30);
+        let jobs = |asked, plan: &[Trial], available| {
+            side_by_side(asked, AccelChoice::Auto, plan, available, &|_| {})
+        };
+        assert_eq!(jobs(Some(4), &large, gib(23)).unwrap().get(), 3);
+        assert_eq!(jobs(Some(2), &large, gib(23)).unwrap().get(), 2);
+        let error = jobs(None, &large, gib(4)).unwrap_err().to_string();
+        assert!(
+            error.contains("102401 memory blocks need 7312 MiB") && error.contains("4096 MiB"),
+            "{error}"
+        );
+        let small = of(", memory: 256 MiB}", "virtual");
+        assert_eq!(jobs(Some(7), &small, gib(1)).unwrap().get(), 7);
+        let wall = of(", memory: 256 MiB}", "wall");
+        assert_eq!(jobs(None, &wall, gib(1)).unwrap().get(), 1);
+        assert!(jobs(Some(2), &wall, gib(1)).is_err());
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Machines with many memory blocks: how many, and how they come to be.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{diagnose::Sink, raw, tree::At};
+use crate::core::units::Bytes;
+
+/// The smallest memory block that x86 can have: its page tables' step below would be less
+/// than the largest page block, and than a subsection.
+pub const SMALLEST_BLOCK: Bytes = Bytes(4 << 20);
+/// What the guest touches for each real block: 1,024 `struct page` of 64 bytes, and what sysfs
+/// keeps of it (about 18 nodes).
+const TOUCHED_PER_BLOCK: Bytes = Bytes((64 + 4) << 10);
+/// What a guest and its QEMU take beside.
+const QEMU_AND_KERNEL: Bytes = Bytes(512 << 20);
+/// A section of memory where nothing is changed.
+const LARGE_SECTION: Bytes = Bytes(128 << 20);
+/// Fewer of the smallest do not boot.
+const FEWEST_REAL: u32 = 16;
+/// 768 GiB in the smallest blocks: QEMU's translated CPU addresses 1 TiB, and the PCI
+/// windows lie above RAM.
+const MOST_REAL: u32 = 192 << 10;
+/// As many names as the guest's module makes.
+const MOST_SYNTHETIC: u32 = 1 << 20;
+
+/// How a scenario's memory blocks come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// RAM in sections of 4 MiB (series `memory-sections`): each block has its page
+    /// structures, and the guest's RAM is as many blocks.
+    Real,
+    /// A guest module's devices with the names, attributes and uevents of memory blocks, and
+    /// no memory behind them.
+    Synthetic,
+}
+
+impl How {
+    /// The name used in YAML and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Synthetic => "synthetic",
+        }
+    }
+}
+
+/// A scenario's memory blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Memory {
+    /// How many: with `Real` all that there are, else beside those of the guest's RAM.
+    pub blocks: u32,
+    /// How they come to be.
+    pub how: How,
+}
+
+impl Memory {
+    /// The guest's RAM that makes as many real blocks. It ends within the last block: the
+    /// kernel enlarges its blocks as far as the end of RAM allows, and so does not.
+    pub fn ram(self) -> Option<Bytes> {
+        let all = u64::from(self.blocks) * SMALLEST_BLOCK.0;
+        (self.how == How::Real).then(|| Bytes(all - (1 << 20)))
+    }
+
+    /// What the host must have for a guest with real blocks: the rest of its RAM is never
+    /// touched.
+    pub fn host_need(self) -> Option<Bytes> {
+        let blocks = u64::from(self.blocks);
+        (self.how == How::Real).then(|| Bytes(blocks * TOUCHED_PER_BLOCK.0 + QEMU_AND_KERNEL.0))
+    }
+
+    /// What a guest with `ram` should show. Synthetic blocks stand beside the RAM's own,
+    /// which are of 128 MiB up to 64 GiB of RAM and may be cut where RAM has a hole.
+    pub fn wanted(self, ram: Bytes) -> Wanted {
+        let blocks = u64::from(self.blocks);
+        match self.how {
+            How::Real => Wanted {
+                least: blocks,
+                most: blocks,
+                size: Some(SMALLEST_BLOCK),
+            },
+            How::Synthetic => Wanted {
+                least: blocks + 1,
+                most: blocks + ram.0.div_ceil(LARGE_SECTION.0) + 1,
+                size: None,
+            },
+        }
+    }
+}
+
+/// What a guest should show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    least: u64,
+    most: u64,
+    size: Option<Bytes>,
+}
+
+impl Wanted {
+    /// Whether it shows that.
+    pub fn fits(self, blocks: u64, size: Bytes) -> bool {
+        (self.least..=self.most).contains(&blocks) && self.size.is_none_or(|s| s == size)
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.least == self.most {
+            true => write!(f, "{} memory blocks", self.least)?,
+            false => write!(f, "{} to {} memory blocks", self.least, self.most)?,
+        }
+        self.size
+            .iter()
+            .try_for_each(|size| write!(f, " of {size}"))
+    }
+}
+
+/// Reads `memory`; `None` where it is left out, or wrong.
+pub(super) fn read(raw: Option<&raw::Memory>, at: &At<'_>, sink: &mut Sink) -> Option<Memory> {
+    let raw = raw?;
+    let (least, most) = match raw.how {
+        How::Real => (FEWEST_REAL, MOST_REAL),
+        How::Synthetic => (1, MOST_SYNTHETIC),
+    };
+    if !(least..=most).contains(&raw.blocks) {
+        let at = at.key("blocks");
+        sink.add_with(at.position(), || match raw.how {
+            How::Real => format!(
+                "{at} must be {least} (less than 64 MiB does not boot) to {most} (what the machine can address beside its PCI windows), not {}",
+                raw.blocks
+            ),
+            How::Synthetic => format!("{at} must be {least} to {most}, not {}", raw.blocks),
+        });
+        return None;
+    }
+    Some(Memory {
+        blocks: raw.blocks,
+        how: raw.how,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_should_show() {
+        let memory = |blocks, how| Memory { blocks, how };
+        let real = memory(102_401, How::Real);
+        let ram = real.ram().unwrap();
+        // Not a multiple of any larger block.
+        assert_eq!(ram.0 % (2 << 20), 1 << 20);
+        let wanted = real.wanted(ram);
+        assert!(wanted.fits(102_401, SMALLEST_BLOCK));
+        assert!(!wanted.fits(102_400, SMALLEST_BLOCK));
+        assert!(!wanted.fits(102_401, LARGE_SECTION));
+        assert_eq!(wanted.to_string(), "102401 memory blocks of 4 MiB");
+
+        let synthetic = memory(1000, How::Synthetic);
+        assert_eq!(synthetic.ram(), None);
+        let wanted = synthetic.wanted(Bytes(1 << 30));
+        assert!(wanted.fits(1008, LARGE_SECTION) && !wanted.fits(1000, LARGE_SECTION));
+        assert!(!wanted.fits(1010, LARGE_SECTION));
+    }
+}
