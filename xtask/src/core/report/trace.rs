@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! trace.json: a run in the Trace Event format, which Perfetto and chrome://tracing open.
+//! trace.json: a run in the Trace Event format, which Perfetto reads.
 //!
 //! Each boot is a process: a track of its phases, a track for each task that ran callbacks,
 //! and for each lock a track of who held it and one of who waited. Times are the guest's, in
