@@ -161,18 +161,22 @@ fn expand<'r>(
     }
 }
 
-/// The profile that copy number `copy` draws: of all there are, in the order of their names, by
-/// SplitMix64 (Steele, Lea and Flood 2014) of seed and number.
+/// The profile that copy number `copy` draws, in the order of their names, by SplitMix64
+/// (Steele, Lea and Flood 2014) of seed and number: of all but those with firmware, whose
+/// probe writes it for half a minute.
 fn drawn(seed: u32, copy: usize, profiles: &Profiles) -> String {
     let mut z = ((u64::from(seed) << 32) | copy as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^= z >> 31;
-    let at = z % profiles.len().max(1) as u64;
-    profiles
-        .keys()
-        .nth(at as usize)
-        .cloned()
+    let drawable: Vec<_> = profiles
+        .iter()
+        .filter(|(_, p)| p.firmware.is_none())
+        .collect();
+    let at = z % drawable.len().max(1) as u64;
+    drawable
+        .get(at as usize)
+        .map(|(name, _)| (*name).clone())
         .unwrap_or_default()
 }
 

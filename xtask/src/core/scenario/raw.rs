@@ -211,8 +211,8 @@ pub struct Device {
     /// is left to the kernel's own driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<Name>,
-    /// Instead of `profile`: each draws one of all profiles, as this seed has it. Another
-    /// profile among them changes what is drawn.
+    /// Instead of `profile`: each draws one of all profiles but those with firmware, as this
+    /// seed has it. Another profile among them changes what is drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draw: Option<u32>,
     /// How many of them; 1 where this is left out. Below a bridge that is itself counted:
