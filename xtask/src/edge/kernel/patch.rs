@@ -313,16 +313,39 @@ fn failures(text: &str) -> Vec<String> {
         Some(format!("{file}:{at}: hunk {number} does not fit"))
     })
     .into_iter()
+    .chain(missing(text))
     .chain(
         text.lines()
-            .filter(|l| {
-                l.starts_with("can't find file")
-                    || l.contains("previously applied")
-                    || l.contains("already exists")
-            })
+            .filter(|l| l.contains("previously applied") || l.contains("already exists"))
             .map(str::to_owned),
     )
     .collect()
+}
+
+/// The files that a patch changes and the kernel does not have. `patch` says only where in
+/// the patch it stumbled, and then quotes the lines that lead there, the name among them.
+fn missing(text: &str) -> Vec<String> {
+    let mut lines = text.lines().peekable();
+    let mut all = Vec::new();
+    while let Some(line) = lines.next() {
+        if !line.starts_with("can't find file") {
+            continue;
+        }
+        let mut name = None;
+        while let Some(quoted) = lines.next_if(|l| !l.starts_with("can't find file")) {
+            let Some(header) = quoted.strip_prefix("|--- ") else {
+                continue;
+            };
+            let header = header.split('\t').next().unwrap_or_default();
+            name = header.split_once('/').map(|(_, name)| name.trim_end());
+            break;
+        }
+        all.push(match name {
+            Some(name) => format!("{name}: the kernel has no such file"),
+            None => line.to_owned(),
+        });
+    }
+    all
 }
 
 fn offsets(text: &str) -> Vec<String> {

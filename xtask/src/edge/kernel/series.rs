@@ -99,7 +99,11 @@ pub fn import(cache: &Cache, paths: &[PathBuf], say: &dyn Fn(&str)) -> Result<St
     }
     let key = hash.finalize().to_hex()[..16].to_owned();
     keep(cache, &key, &files, say)?;
-    let name = paths.first().and_then(|p| p.file_stem());
+    // A folder's name has no ending: `6.12` is no `6`.
+    let name = paths.first().and_then(|p| match p.is_dir() {
+        true => p.file_name(),
+        false => p.file_stem(),
+    });
     let name = slug(&name.unwrap_or_default().to_string_lossy());
     say(&format!(
         "series {name}: {} patches from {named}",

@@ -76,7 +76,8 @@ fn a_patch_applied_before_or_to_nothing_is_refused() {
     let (result, ..) = tried(&PATCH.replace("a.c", "b.c"), FILE);
     let error = result.unwrap_err().to_string();
     assert!(
-        error.contains("does not apply") && error.contains("can't find file"),
+        error.contains("does not apply")
+            && error.contains("drivers/b.c: the kernel has no such file"),
         "{error}"
     );
 }
@@ -146,5 +147,22 @@ fn a_missing_series_or_version_names_those_there_are() {
     assert!(
         error.contains("not made for 5.10; it is for 6.1"),
         "{error}"
+    );
+}
+
+#[test]
+fn a_file_that_the_kernel_lacks_is_named() {
+    let said = "can't find file to patch at input line 3\nPerhaps you used the wrong -p or --strip option?\nThe text leading up to this was:\n--------------------------\n|--- a/drivers/base/none.c\t2024\n|+++ b/drivers/base/none.c\n--------------------------\nNo file to patch.  Skipping patch.\n1 out of 1 hunk ignored\n";
+    assert_eq!(
+        failures(said),
+        ["drivers/base/none.c: the kernel has no such file"]
+    );
+    let bare = "can't find file to patch at input line 3\ncan't find file to patch at input line 9\n|--- a/x/y.c\n";
+    assert_eq!(
+        failures(bare),
+        [
+            "can't find file to patch at input line 3",
+            "x/y.c: the kernel has no such file"
+        ]
     );
 }

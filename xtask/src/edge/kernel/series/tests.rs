@@ -138,6 +138,9 @@ fn directories_and_plain_diffs_are_taken_too() {
         bench.names(&[at("d")]),
         ["0001-one.patch", "0002-two.patch"]
     );
+    // A folder is called what it is called: a version's dot begins no ending.
+    bench.file("6.12/1.patch", &mail("[PATCH] one", DIFF));
+    assert!(bench.import(&[at("6.12")]).unwrap().starts_with("6-12@"));
     // The order given is kept, and the same contents are the same series.
     let (two, one) = (at("d/2.patch"), at("d/1.patch"));
     assert_eq!(
