@@ -9,7 +9,7 @@ use crate::{
     core::{
         fault::{Exit, Fault},
         plan::Trial,
-        scenario::{Clock, Memory},
+        scenario::Clock,
         units::Bytes,
     },
     edge::qemu::AccelChoice,
@@ -54,20 +54,18 @@ pub(super) fn side_by_side(
 
 /// How many of the largest machine fit.
 fn fitting(plan: &[Trial], available: Bytes) -> Result<NonZeroUsize> {
-    let need = |trial: &Trial| trial.scenario.memory.and_then(Memory::host_need);
-    let Some(trial) = plan.iter().max_by_key(|trial| need(trial)) else {
-        return Ok(NonZeroUsize::MAX);
-    };
-    let Some(need) = need(trial) else {
+    let needing = plan.iter().filter_map(|trial| {
+        let memory = trial.scenario.memory?;
+        Some((memory.host_need()?, memory.blocks, &trial.scenario.name))
+    });
+    let Some((need, blocks, name)) = needing.max() else {
         return Ok(NonZeroUsize::MAX);
     };
     let fit = usize::try_from(available.0 / need.0).unwrap_or(usize::MAX);
     NonZeroUsize::new(fit).ok_or_else(|| {
         let mib = |b: Bytes| b.0 >> 20;
         let message = format!(
-            "scenario {}: {} memory blocks need {} MiB of the host's memory (64 KiB of page structures a block, and 4 KiB in sysfs), and {} MiB are available: take fewer, or `how: synthetic`",
-            trial.scenario.name,
-            trial.scenario.memory.map_or(0, |m| m.blocks),
+            "scenario {name}: {blocks} memory blocks need {} MiB of the host's memory (64 KiB of page structures a block, and 4 KiB in sysfs), and {} MiB are available: take fewer, or `how: synthetic`",
             mib(need),
             mib(available)
         );

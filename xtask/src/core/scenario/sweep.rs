@@ -195,9 +195,11 @@ fn sizes(
             });
             return None;
         }
-        (Over::Cpus, None) => cpus(file, &raw.cpus),
-        (Over::Blocks, None) => blocks(file, &raw.blocks, at, sink)?,
-        (Over::Threads, None) => threads(file, &raw.threads, at, sink)?,
+        (Over::Cpus, None) => sized(file, &raw.cpus, |f| Some(&mut f.machine.cpus))?,
+        (Over::Blocks, None) => sized(file, &raw.blocks, |f| Some(&mut f.memory.as_mut()?.blocks))
+            .or_else(|| lacks("blocks", "memory", at, sink))?,
+        (Over::Threads, None) => sized(file, &raw.threads, |f| Some(&mut f.walk.as_mut()?.threads))
+            .or_else(|| lacks("threads", "walk", at, sink))?,
         (Over::Devices | Over::Delay, None) => {
             sink.add_with(at.position(), || {
                 format!("`of` is missing in {at}: whose devices or delay?")
@@ -210,61 +212,31 @@ fn sizes(
     Some((over, sizes))
 }
 
-fn blocks(file: &raw::Scenario, sizes: &[u32], at: &At<'_>, sink: &mut Sink) -> Option<Vec<Size>> {
-    let Some(memory) = &file.memory else {
-        sink.add_with(at.position(), || {
-            format!("{at} goes over blocks, and the scenario has no `memory`: whose blocks?")
-        });
-        return None;
-    };
-    let size = |blocks: &u32| {
+/// The sizes of a sweep over one number of the file, which `number` finds; `None`: it has no
+/// such number.
+fn sized(
+    file: &raw::Scenario,
+    sizes: &[u32],
+    number: fn(&mut raw::Scenario) -> Option<&mut u32>,
+) -> Option<Vec<Size>> {
+    let size = |value: &u32| {
         let mut file = without_sweep(file);
-        file.memory = Some(raw::Memory {
-            blocks: *blocks,
-            ..memory.clone()
-        });
-        Size {
+        *number(&mut file)? = *value;
+        Some(Size {
             file,
-            text: blocks.to_string(),
-            value: Some(u64::from(*blocks)),
-        }
-    };
-    Some(sizes.iter().map(size).collect())
-}
-
-fn threads(file: &raw::Scenario, sizes: &[u32], at: &At<'_>, sink: &mut Sink) -> Option<Vec<Size>> {
-    let Some(walk) = &file.walk else {
-        sink.add_with(at.position(), || {
-            format!("{at} goes over threads, and the scenario has no `walk`: whose threads?")
-        });
-        return None;
-    };
-    let size = |threads: &u32| {
-        let mut file = without_sweep(file);
-        file.walk = Some(raw::Walk {
-            threads: *threads,
-            ..walk.clone()
-        });
-        Size {
-            file,
-            text: threads.to_string(),
-            value: Some(u64::from(*threads)),
-        }
-    };
-    Some(sizes.iter().map(size).collect())
-}
-
-fn cpus(file: &raw::Scenario, sizes: &[u32]) -> Vec<Size> {
-    let size = |cpus: &u32| {
-        let mut file = without_sweep(file);
-        file.machine.cpus = *cpus;
-        Size {
-            file,
-            text: cpus.to_string(),
-            value: Some(u64::from(*cpus)),
-        }
+            text: value.to_string(),
+            value: Some(u64::from(*value)),
+        })
     };
     sizes.iter().map(size).collect()
+}
+
+/// Says that the file has no `key` whose `what` the sweep could go over.
+fn lacks(what: &str, key: &str, at: &At<'_>, sink: &mut Sink) -> Option<Vec<Size>> {
+    sink.add_with(at.position(), || {
+        format!("{at} goes over {what}, and the scenario has no `{key}`: whose {what}?")
+    });
+    None
 }
 
 fn devices(

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::{bars::percent, table};
 use crate::core::{
+    event,
     report::view::{Profiled, View},
     summary::ScenarioSummary,
     trace::{
@@ -81,8 +82,7 @@ fn drawn(frame: &Frame, whole: u64) -> Markup {
 
 /// One colour for one function, the same each time.
 fn color(name: &str) -> u32 {
-    let mix = |sum: u32, byte: u8| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    name.bytes().fold(0x811c_9dc5, mix) % COLORS
+    event::check(name.as_bytes()) % COLORS
 }
 
 fn part(count: u64, whole: u64) -> String {
