@@ -6,6 +6,7 @@
 #ifndef BOOTRIG_COMPAT_H
 #define BOOTRIG_COMPAT_H
 
+#include <linux/device.h>
 #include <linux/device/class.h>
 #include <linux/hrtimer.h>
 #include <linux/initrd.h>
@@ -32,6 +33,16 @@ static inline struct class *bootrig_class_create(const char *name)
 	return class_create(name);
 #else
 	return class_create(THIS_MODULE, name);
+#endif
+}
+
+/* Has sysfs's `online` never take it offline. For devices that are not registered yet. */
+static inline void bootrig_disable_offline(struct device *dev)
+{
+#ifdef HAVE_DEV_FLAGS
+	dev_set_offline_disabled(dev);
+#else
+	dev->offline_disabled = true;
 #endif
 }
 

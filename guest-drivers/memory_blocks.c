@@ -33,29 +33,19 @@ static ssize_t phys_index_show(struct device *dev, struct device_attribute *attr
 }
 static DEVICE_ATTR_RO(phys_index);
 
-static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sprintf(buf, "online\n");
-}
-static DEVICE_ATTR_RO(state);
+/* What is the same for all of them, as a block that is online says it. */
+#define BLOCK_ATTR(name, text)							\
+static ssize_t name##_show(struct device *dev, struct device_attribute *attr,	\
+			   char *buf)						\
+{										\
+	return sprintf(buf, text "\n");						\
+}										\
+static DEVICE_ATTR_RO(name)
 
-static ssize_t phys_device_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sprintf(buf, "0\n");
-}
-static DEVICE_ATTR_RO(phys_device);
-
-static ssize_t removable_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sprintf(buf, "1\n");
-}
-static DEVICE_ATTR_RO(removable);
-
-static ssize_t valid_zones_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return sprintf(buf, "Normal\n");
-}
-static DEVICE_ATTR_RO(valid_zones);
+BLOCK_ATTR(state, "online");
+BLOCK_ATTR(phys_device, "0");
+BLOCK_ATTR(removable, "1");
+BLOCK_ATTR(valid_zones, "Normal");
 
 static struct attribute *block_attrs[] = {
 	&dev_attr_phys_index.attr,
@@ -111,7 +101,7 @@ static int make_block(struct device *like, unsigned int number, struct block **s
 	block->dev.groups = block_groups;
 	block->dev.release = release_block;
 	/* The subsystem's own callback would take it for one of its blocks. */
-	block->dev.offline_disabled = true;
+	bootrig_disable_offline(&block->dev);
 	ret = dev_set_name(&block->dev, "memory%u", number);
 	if (ret) {
 		kfree(block);
