@@ -57,3 +57,38 @@ fn results_that_cannot_be_written_are_a_failure() {
     assert_eq!(child.wait().unwrap().code(), Some(5), "{said}");
     assert!(said.contains("writing to standard output"), "{said}");
 }
+
+/// What a run asks for and the checkout lacks is said before anything is installed, fetched or
+/// built: no network, no compiler and no cache are needed to learn it.
+#[test]
+fn what_cannot_be_built_is_told_before_anything_is_fetched() {
+    let dir = tempfile::tempdir().unwrap();
+    let patch = dir.path().join("one.patch");
+    std::fs::write(
+        &patch,
+        "--- a/init/main.c\n+++ b/init/main.c\n@@ -1 +1 @@\n-a\n+b\n",
+    )
+    .unwrap();
+    let patch = patch.to_str().unwrap();
+    for (args, say) in [
+        (
+            &["--series", patch, "--series-prefix", "7"][..],
+            "has 1 patch for 6.1, not 7",
+        ),
+        (&["--on", "6.2"], "6.2"),
+    ] {
+        let results = dir.path().join("results");
+        let out = xtask(&["bench", "sleepers-24"])
+            .args(args)
+            .arg("--results")
+            .arg(&results)
+            .env("BOOTRIG_CACHE", dir.path().join("cache"))
+            .env("PATH", "/usr/bin:/bin")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(say), "{args:?}: {said}");
+        assert!(!results.exists(), "{args:?}");
+    }
+}

@@ -151,6 +151,15 @@ impl Run {
         let dir = results.join(&header.id);
         fs::create_dir_all(results).with_context(|| format!("creating {}", results.display()))?;
         fs::create_dir(&dir).with_context(|| format!("creating run folder {}", dir.display()))?;
+        let made = Self::fill(dir.clone(), header);
+        if made.is_err() {
+            // A folder without its header is no run, and nothing could resume it.
+            let _ = fs::remove_dir_all(&dir);
+        }
+        made
+    }
+
+    fn fill(dir: PathBuf, header: &Header) -> Result<Self> {
         fs::create_dir(dir.join("trials"))
             .and_then(|()| fs::create_dir(dir.join("console")))
             .with_context(|| format!("creating folders in {}", dir.display()))?;

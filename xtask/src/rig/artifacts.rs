@@ -2,7 +2,7 @@
 //! Everything that is built before anything boots.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -105,6 +105,26 @@ impl Artifacts {
             kernels,
             ready: ready.is_some(),
         })
+    }
+
+    /// Whether the kernels of `plan` can be asked for at all.
+    ///
+    /// # Errors
+    /// Usage errors: a source, a series or a patch that is not there.
+    pub fn check(
+        root: &Path,
+        cache: &Cache,
+        plan: &[Trial],
+        ready: &ReadyKernel,
+        say: &dyn Fn(&str),
+    ) -> Result<()> {
+        if ready.is_some() {
+            return Ok(());
+        }
+        let specs: BTreeSet<_> = plan.iter().map(|t| &t.kernel).collect();
+        specs
+            .into_iter()
+            .try_for_each(|spec| kernel::check(root, cache, spec, say))
     }
 
     /// The kernel of `spec`, and its modules.

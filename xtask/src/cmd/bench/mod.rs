@@ -175,6 +175,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         &say,
     )?;
     // Better known now than after kernels were built.
+    Artifacts::check(&root, &cache, &job.plan, &job.ready, &say)?;
     std::fs::create_dir_all(&results).map_err(|e| Fault {
         exit: Exit::Infrastructure,
         message: format!(

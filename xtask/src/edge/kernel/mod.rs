@@ -123,6 +123,16 @@ pub fn provide(
     Work::new(root, cache, spec, say)?.provide()
 }
 
+/// Whether the source and the patches of `spec` are there, which is better known before
+/// anything is installed, fetched or built.
+///
+/// # Errors
+/// Usage errors, as [`provide`].
+pub fn check(root: &Path, cache: &Cache, spec: &KernelSpec, say: &dyn Fn(&str)) -> Result<()> {
+    let source = sources::find(root, &spec.source)?;
+    work::patches_of(root, cache, spec, &source, say).map(drop)
+}
+
 /// The build tree of `kernel`, every byte verified and rebuilt if damaged. Slow (seconds);
 /// meant as the `kbuild` argument of `module::provide`, which asks only when it must build.
 ///

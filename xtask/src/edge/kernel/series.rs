@@ -105,10 +105,11 @@ pub fn import(cache: &Cache, paths: &[PathBuf], say: &dyn Fn(&str)) -> Result<St
         false => p.file_stem(),
     });
     let name = slug(&name.unwrap_or_default().to_string_lossy());
-    say(&format!(
-        "series {name}: {} patches from {named}",
-        pieces.len()
-    ));
+    let patches = match pieces.len() {
+        1 => "1 patch".to_owned(),
+        n => format!("{n} patches"),
+    };
+    say(&format!("series {name}: {patches} from {named}"));
     Ok(format!("{name}{MARK}{key}"))
 }
 

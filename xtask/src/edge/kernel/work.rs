@@ -43,6 +43,50 @@ struct Meta {
     build_seconds: f64,
 }
 
+/// The patches that a kernel of `spec` is made with, in order, and how many of them what it is
+/// built upon has as well.
+///
+/// # Errors
+/// Usage errors: a series that is not there, not for this source, or has fewer patches than
+/// are asked for.
+pub fn patches_of(
+    root: &Path,
+    cache: &Cache,
+    spec: &KernelSpec,
+    source: &Source,
+    say: &dyn Fn(&str),
+) -> Result<(Vec<Patch>, usize)> {
+    let mut patches = Vec::new();
+    if spec.small_sections {
+        patches.extend(patch::read(root, SMALL_SECTIONS, &source.patches)?);
+    }
+    // Those below are in the tree that this one is made from.
+    let below = patches.len();
+    patches.extend(match spec.series.as_deref() {
+        None => Vec::new(),
+        Some(foreign) if series::is_foreign(foreign) => series::read(cache, foreign, say)?,
+        Some(own) => patch::read(root, own, &source.patches)?,
+    });
+    if let Some(most) = spec.patches {
+        let there = patches.len() - below;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        if most > there {
+            return Err(Fault::usage(format!(
+                "series {} has {} for {}, not {most}",
+                spec.series.as_deref().unwrap_or("(none)"),
+                match there {
+                    1 => "1 patch".into(),
+                    n => format!("{n} patches"),
+                },
+                spec.source
+            ))
+            .into());
+        }
+        patches.truncate(below + most);
+    }
+    Ok((patches, below))
+}
+
 /// One request being answered.
 pub struct Work<'a> {
     root: &'a Path,
@@ -69,34 +113,7 @@ impl<'a> Work<'a> {
         say: &'a dyn Fn(&str),
     ) -> Result<Self> {
         let source = sources::find(root, &spec.source)?;
-        let mut patches = Vec::new();
-        if spec.small_sections {
-            patches.extend(patch::read(root, SMALL_SECTIONS, &source.patches)?);
-        }
-        // Those below are in the tree that this one is made from.
-        let below = patches.len();
-        patches.extend(match spec.series.as_deref() {
-            None => Vec::new(),
-            Some(foreign) if series::is_foreign(foreign) => series::read(cache, foreign, say)?,
-            Some(own) => patch::read(root, own, &source.patches)?,
-        });
-        if let Some(most) = spec.patches {
-            let there = patches.len() - below;
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
-            if most > there {
-                return Err(Fault::usage(format!(
-                    "series {} has {} for {}, not {most}",
-                    spec.series.as_deref().unwrap_or("(none)"),
-                    match there {
-                        1 => "1 patch".into(),
-                        n => format!("{n} patches"),
-                    },
-                    spec.source
-                ))
-                .into());
-            }
-            patches.truncate(below + most);
-        }
+        let (patches, below) = patches_of(root, cache, spec, &source, say)?;
         let hz = spec.hz.map(config::tick_rate);
         let fallback = spec
             .firmware_fallback
