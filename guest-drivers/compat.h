@@ -39,7 +39,7 @@ static inline struct class *bootrig_class_create(const char *name)
 /* Has sysfs's `online` never take it offline. For devices that are not registered yet. */
 static inline void bootrig_disable_offline(struct device *dev)
 {
-#ifdef HAVE_DEV_FLAGS
+#ifdef HAVE_DEV_FLAG_OFFLINE
 	dev_set_offline_disabled(dev);
 #else
 	dev->offline_disabled = true;
