@@ -429,13 +429,13 @@ fn stopped_runs_resume_to_the_same_samples() {
     let dir = tempfile::tempdir().unwrap();
     let results = dir.path();
     let file = scenario(results, "small", SMALL);
-    let whole = run(results, &["bench", "--repeats", "6", "--jobs", "1", &file]);
+    let whole = run(results, &["bench", "--repeats", "4", "--jobs", "1", &file]);
     assert_eq!(whole.status.code(), Some(0), "{}", text(&whole.stderr));
     let whole = new_run(results, &[]);
     for how in ["-INT", "-TERM", "-KILL"] {
         let results = &dir.path().join(how.trim_start_matches('-'));
         fs::create_dir(results).unwrap();
-        let mut bench = xtask(results, &["bench", "--repeats", "6", "--jobs", "1", &file])
+        let mut bench = xtask(results, &["bench", "--repeats", "4", "--jobs", "1", &file])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -448,7 +448,7 @@ fn stopped_runs_resume_to_the_same_samples() {
                 .flatten()
                 .count()
         };
-        wait_for("two finished boots", || trials() >= 2);
+        wait_for("a finished boot", || trials() >= 1);
         signal(&bench, how);
         let status = bench.wait().unwrap();
         assert!(
@@ -468,7 +468,7 @@ fn stopped_runs_resume_to_the_same_samples() {
         nothing_left(results);
         let stopped = new_run(results, &[]);
         let before = trials();
-        assert!(before < 6, "{how} came too late to test anything");
+        assert!(before < 4, "{how} came too late to test anything");
         let id = stopped.file_name().unwrap().to_str().unwrap();
         let again = run(results, &["bench", "--resume", id]);
         assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
