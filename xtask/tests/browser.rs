@@ -73,6 +73,7 @@ fn header() -> Header {
         clock: None,
         repeats: None,
         debug: false,
+        no_aa: false,
         under_test: Default::default(),
         scenarios: vec![],
         ready_kernel: None,

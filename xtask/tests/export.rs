@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use bootrig::core::machine::End;
+use bootrig::core::machine::{End, RawBoot};
 use serde_json::{Value, json};
 use support::{
     runs::{header, make, night, said, xtask},
@@ -39,6 +39,49 @@ fn exported(results: &Path, run: &str, format: &str) -> String {
     let (code, text, error) = said(xtask(&args));
     assert_eq!(code, Some(0), "{format}: {error}");
     text
+}
+
+/// A variant that the kernel has no means for is skipped, not failed, and a run with it is
+/// whole: its samples are checked, and it can be compared.
+#[test]
+fn what_is_not_available_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let machine = Scripted::new(|trial, _| {
+        Ok(match trial.variant().name.as_str() {
+            "parallel" => RawBoot {
+                end: End::NotAvailable("it takes a newer one".into()),
+                ..RawBoot::default()
+            },
+            _ => good(trial),
+        })
+    });
+    make(dir.path(), &header("run"), &trials(scenario(), 2), &machine);
+    let junit = export(dir.path(), "junit");
+    assert!(junit.contains("it takes a newer one"), "{junit}");
+    assert!(!junit.contains("<failure"), "{junit}");
+    let kcidb = export(dir.path(), "kcidb");
+    assert!(
+        kcidb.contains("\"SKIP\"") || kcidb.contains("\"tests\":[]"),
+        "{kcidb}"
+    );
+    assert!(!kcidb.contains("\"FAIL\""), "{kcidb}");
+    let prometheus = export(dir.path(), "prometheus");
+    assert!(
+        !prometheus.contains("variant=\"parallel\"} 0"),
+        "{prometheus}"
+    );
+    let results = dir.path().to_str().unwrap();
+    let args = ["compare", "run", "run", "--results", results];
+    let (code, text, error) = said(xtask(&args));
+    assert_eq!(code, Some(0), "{text}{error}");
+    let csv = dir.path().join("run/samples.csv");
+    let edited = std::fs::read_to_string(&csv)
+        .unwrap()
+        .replacen("boot", "toob", 1);
+    std::fs::write(&csv, edited).unwrap();
+    let args = ["export", "run", "--format", "csv", "--results", results];
+    let (code, _, error) = said(xtask(&args));
+    assert_eq!(code, Some(2), "{error}");
 }
 
 /// The JSON that hyperfine's own scripts read: they index `results`, `command`, `times` and

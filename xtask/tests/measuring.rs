@@ -57,6 +57,7 @@ fn header(id: &str) -> Header {
         clock: None,
         repeats: None,
         debug: false,
+        no_aa: false,
         under_test: Default::default(),
         scenarios: vec![],
         ready_kernel: None,
@@ -243,6 +244,30 @@ fn failures_stop_the_run_unless_told_to_keep_going() {
     );
     // The failed repeat is no number: only the good one counts.
     assert_eq!(parallel.metrics["device_shutdown"].samples, [130 * MS]);
+}
+
+/// What a kernel has no means for is left out, and the boots after it are made.
+#[test]
+fn what_is_not_available_stops_nothing() {
+    let plan = trials(scenario(), 2);
+    let lacks = Scripted::new(|t, _| match t.variant().name.as_str() {
+        "serial" => Ok(RawBoot {
+            end: End::NotAvailable("it takes a newer one".into()),
+            ..RawBoot::default()
+        }),
+        _ => Ok(good(t)),
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let (ended, summary) = run(dir.path(), "r", &plan, &lacks, options(1, false));
+    assert_eq!(
+        (ended, summary::exit(&summary)),
+        (Ended::Complete, Exit::Done)
+    );
+    let [serial, parallel] = &summary.scenarios[0].variants[..] else {
+        panic!("{summary:?}");
+    };
+    assert!(serial.is_not_available() && !serial.failed());
+    assert_eq!(parallel.metrics["device_shutdown"].samples.len(), 2);
 }
 
 #[test]

@@ -288,12 +288,12 @@ pub fn exit(status: i32) -> ! {
     unsafe { _exit(status) }
 }
 
-/// Waits for a child's end: its status, or none if a signal ended it.
+/// Waits for a child's end: its status, or none if a signal ended it or nobody knows.
 pub fn wait_for(child: i32) -> Option<i32> {
     let mut status = 0;
     // SAFETY: writes `status` only.
-    unsafe { waitpid(child, &mut status, 0) };
-    (status & 0x7f == 0).then_some(status >> 8 & 0xff)
+    let ended = unsafe { waitpid(child, &mut status, 0) };
+    (ended == child && status & 0x7f == 0).then_some(status >> 8 & 0xff)
 }
 
 /// How a child is doing, without waiting for it.
@@ -311,9 +311,10 @@ pub enum State {
 pub fn look(child: i32) -> State {
     let mut status = 0;
     // SAFETY: writes `status` only.
-    if unsafe { waitpid(child, &mut status, WNOHANG) } == 0 {
+    let ended = unsafe { waitpid(child, &mut status, WNOHANG) };
+    if ended == 0 {
         State::Running
-    } else if status & 0x7f == 0 {
+    } else if ended == child && status & 0x7f == 0 {
         State::Ended(status >> 8 & 0xff)
     } else {
         State::Killed

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::{
-    core::{
-        export::Format,
-        fault::{Exit, Fault},
+    core::{export::Format, fault::Exit},
+    edge::{
+        files::{to_be_written, write_whole},
+        store::Finished,
+        terminal,
     },
-    edge::{files::write_whole, store::Finished, terminal},
     rig::{checkout, exported},
 };
 
@@ -55,8 +56,10 @@ pub fn run(args: &Args) -> Result<Exit> {
     let text = exported(&run.header, &run.summary, args.format, &args.origin)?;
     match &args.out {
         None => terminal::out(&text)?,
-        Some(path) => write_whole(path, text.as_bytes())
-            .map_err(|e| Fault::usage(format!("{}: {e:#}", path.display())))?,
+        Some(path) => {
+            to_be_written(path)?;
+            write_whole(path, text.as_bytes())?;
+        }
     }
     Ok(Exit::Done)
 }

@@ -37,6 +37,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether something went wrong: what a kernel has no means for did not.
+    pub fn is_failure(&self) -> bool {
+        !matches!(self, Self::Completed | Self::NotAvailable(_))
+    }
     /// The exit code that a run with this outcome comes to.
     pub fn exit(&self) -> Exit {
         match self {

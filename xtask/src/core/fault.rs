@@ -23,6 +23,18 @@ pub enum Exit {
     Stopped = 130,
 }
 
+impl Exit {
+    /// What two judgements come to together: a regression is not hidden by what could not be
+    /// decided beside it.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Failed, Self::Inconclusive) | (Self::Inconclusive, Self::Failed) => Self::Failed,
+            (a, b) => a.max(b),
+        }
+    }
+}
+
 /// An error with its exit code. Errors without one count as [`Exit::Infrastructure`].
 #[derive(Debug)]
 pub struct Fault {

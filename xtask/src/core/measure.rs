@@ -69,7 +69,7 @@ impl Message<'_> {
     fn ends_it(&self, keep_going: bool) -> bool {
         match self {
             Self::Started(_) | Self::Again(..) => false,
-            Self::Finished(_, _, result) => result.outcome != Outcome::Completed && !keep_going,
+            Self::Finished(_, _, result) => result.outcome.is_failure() && !keep_going,
             Self::Stopped => true,
         }
     }
@@ -134,7 +134,7 @@ pub fn measure(
                         stop.store(true, Ordering::Relaxed);
                         return Err(error);
                     }
-                    if result.outcome != Outcome::Completed
+                    if result.outcome.is_failure()
                         && !options.keep_going
                         && ended == Ended::Complete
                     {

@@ -214,6 +214,13 @@ const FEWEST_FOR_SAME: u32 = 5;
 /// Boots of the same that are enough, however many are measured.
 const MOST_SAME: u32 = 20;
 
+/// The boots of a run of `scenarios`, with those of the same thing (A/A) where `same` is wanted
+/// and wall time needs them.
+pub fn whole(scenarios: &[Arc<Scenario>], overrides: Overrides, same: bool) -> Vec<Trial> {
+    let plan = plan(scenarios, overrides);
+    if same { with_same(plan) } else { plan }
+}
+
 /// The plan with what wall time needs first: a boot that does not count, and, where there is
 /// enough to be measured, twice as many boots of the first variant as each variant has, that
 /// show what this host can see.

@@ -123,6 +123,10 @@ impl VariantSummary {
     pub fn completed(&self) -> bool {
         self.outcome == Some(Outcome::Completed)
     }
+    /// Whether a boot failed or was not made.
+    pub fn failed(&self) -> bool {
+        self.outcome.as_ref().is_none_or(Outcome::is_failure)
+    }
     /// Whether its kernel has no such thing.
     pub fn is_not_available(&self) -> bool {
         matches!(self.outcome, Some(Outcome::NotAvailable(_)))

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::core::{
-    fault::{Exit, exit_of},
+    fault::{Exit, Fault, exit_of},
     units::Bytes,
 };
 
@@ -190,6 +190,23 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         .set_permissions(fs::Permissions::from_mode(0o644))?;
     file.persist(path).with_context(context)?;
     sync_dir(parent)
+}
+
+/// Whether `path`, which the user names, can be written by [`write_whole`]: better known before
+/// the work than after it.
+///
+/// # Errors
+/// Usage: it is a folder, or in none.
+pub fn to_be_written(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    if path.is_dir() || !folder.unwrap_or(Path::new(".")).is_dir() {
+        let why = format!(
+            "{} cannot be written: name a file in a folder that is there",
+            path.display()
+        );
+        return Err(Fault::usage(why).into());
+    }
+    Ok(())
 }
 
 /// Adds names and bytes of a file, or of all files below a directory but for `target`, to a

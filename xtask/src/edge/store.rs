@@ -11,6 +11,7 @@ use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, Result};
@@ -24,7 +25,7 @@ use crate::core::{
     boot::{Outcome, TrialResult},
     fault::Fault,
     machine::RawBoot,
-    plan::{KernelSpec, Role, Trial, file_stem},
+    plan::{KernelSpec, Overrides, Role, Trial, file_stem, whole},
     samples,
     scenario::{self, Clock, Scenario, UnderTest},
     summary::{self, Summary},
@@ -61,6 +62,9 @@ pub struct Header {
     /// Same.
     #[serde(default)]
     pub debug: bool,
+    /// Same: wall time without the boots of the same thing.
+    #[serde(default)]
+    pub no_aa: bool,
     /// Same.
     #[serde(default)]
     pub under_test: UnderTest,
@@ -74,6 +78,18 @@ pub struct Header {
     pub machine: MachineRecord,
     /// Every kernel booted.
     pub kernels: Vec<KernelRecord>,
+}
+
+impl Header {
+    /// Every boot of the run, of `scenarios`: the sizes of its sweeps one by one.
+    pub fn plan(&self, scenarios: &[Arc<Scenario>]) -> Vec<Trial> {
+        let overrides = Overrides {
+            clock: self.clock,
+            repeats: self.repeats,
+            debug: self.debug,
+        };
+        whole(scenarios, overrides, !self.no_aa)
+    }
 }
 
 /// What boots the trials, beside kernels and modules.
@@ -477,6 +493,7 @@ mod tests {
             clock: None,
             repeats: None,
             debug: false,
+            no_aa: false,
             scenarios: Vec::new(),
             ready_kernel: None,
             under_test: Default::default(),

@@ -153,6 +153,9 @@ pub fn dirs(results: &Path, named: &[String]) -> Result<Vec<PathBuf>> {
 fn add(header: &Header, summary: &Summary, series: &mut Series, left_out: &mut Vec<String>) {
     for scenario in summary.scenarios.iter().filter(|s| !s.debug) {
         for variant in &scenario.variants {
+            if variant.is_not_available() {
+                continue;
+            }
             if !variant.completed() {
                 left_out.push(format!(
                     "{}/{} of run {}: {}",

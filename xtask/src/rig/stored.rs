@@ -10,7 +10,7 @@ use crate::{
     core::{
         boot::TrialResult,
         fault::Fault,
-        plan::{Overrides, Trial, plan},
+        plan::Trial,
         scenario::Scenario,
         summary::{Summary, summarise},
     },
@@ -50,14 +50,9 @@ impl Stored {
             };
             scenarios.push(scenario);
         }
-        let overrides = Overrides {
-            clock: header.clock,
-            repeats: header.repeats,
-            debug: header.debug,
-        };
         let members = scenarios.iter().flat_map(Scenario::members);
         let members: Vec<_> = members.cloned().map(Arc::new).collect();
-        let plan = plan(&members, overrides);
+        let plan = header.plan(&members);
         let results = Run::results(results, id, &plan)?;
         Ok(Self {
             header,

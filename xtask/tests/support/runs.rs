@@ -32,6 +32,7 @@ pub fn header(id: &str) -> Header {
         clock: None,
         repeats: None,
         debug: false,
+        no_aa: false,
         under_test: Default::default(),
         scenarios: vec![],
         ready_kernel: None,

@@ -24,7 +24,7 @@ use crate::{
         fault::{Exit, Fault},
         machine::RawBoot,
         measure::{Ended, Options, Sink, measure},
-        plan::{Overrides, Trial, plan, with_same},
+        plan::{Overrides, Trial, whole},
         program::Finish,
         report,
         scenario::{Clock, Known, Scenario, Switched, UnderTest, hint},
@@ -32,7 +32,7 @@ use crate::{
     },
     edge::{
         cache::Cache,
-        files::write_whole,
+        files::{to_be_written, write_whole},
         host::{
             fingerprint::Fingerprint,
             install::{Wishes, ensure},
@@ -175,6 +175,10 @@ pub fn run(args: &Args) -> Result<Exit> {
         &say,
     )?;
     // Better known now than after kernels were built.
+    let exports = args.export.iter().map(|(_, path)| path);
+    exports
+        .chain(&args.markdown)
+        .try_for_each(|p| to_be_written(p))?;
     Artifacts::check(&root, &cache, &job.plan, &job.ready, &say)?;
     std::fs::create_dir_all(&results).map_err(|e| Fault {
         exit: Exit::Infrastructure,
@@ -389,23 +393,6 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
             }
         }
     }
-    let overrides = header.as_ref().map_or(
-        Overrides {
-            clock: args.clock,
-            repeats: args.repeats,
-            debug: args.debug,
-        },
-        |h| Overrides {
-            clock: h.clock,
-            repeats: h.repeats,
-            debug: h.debug,
-        },
-    );
-    // A run that is gone on with has what its own command line asked for.
-    let no_aa = match &header {
-        Some(header) => header.command.iter().any(|word| word == "--no-aa"),
-        None => args.no_aa,
-    };
     let ready = match &header {
         Some(header) => header.ready_kernel.clone(),
         None => args
@@ -418,9 +405,20 @@ fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&st
     };
     let members = loaded.iter().flat_map(|s| s.members());
     let members: Vec<_> = members.cloned().map(Arc::new).collect();
-    let plan = plan(&members, overrides);
+    let plan = match &header {
+        // A run that is gone on with has what its own command line asked for.
+        Some(header) => header.plan(&members),
+        None => {
+            let overrides = Overrides {
+                clock: args.clock,
+                repeats: args.repeats,
+                debug: args.debug,
+            };
+            whole(&members, overrides, !args.no_aa)
+        }
+    };
     Ok(Job {
-        plan: if no_aa { plan } else { with_same(plan) },
+        plan,
         scenarios: loaded,
         given,
         under_test,
@@ -467,6 +465,7 @@ fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header
         clock: args.clock,
         repeats: args.repeats,
         debug: args.debug,
+        no_aa: args.no_aa,
         under_test: job.under_test.clone(),
         scenarios: job
             .given

@@ -12,7 +12,7 @@ use anyhow::Result;
 use super::progress::Progress;
 use crate::{
     core::{
-        boot::{Outcome, TrialResult},
+        boot::TrialResult,
         fault::{Exit, Fault},
         machine::RawBoot,
         measure::{Ended, Options, Sink, measure},
@@ -157,10 +157,10 @@ impl Sink for Keep<'_> {
         self.progress.say(&format!("again {}: {why}", trial.id));
     }
     fn finished(&mut self, trial: &Trial, _: &RawBoot, result: &TrialResult) -> Result<()> {
-        if result.outcome != Outcome::Completed {
+        if result.outcome.is_failure() {
             self.progress
                 .say(&format!("traced boot {}: {}", trial.id, result.outcome));
-            self.worst = result.outcome.exit();
+            self.worst = self.worst.max(result.outcome.exit());
         }
         let seen = match self.tracing.take(trial) {
             None => return Ok(()),

@@ -122,7 +122,8 @@ fn of_run(run: &Finished) -> Result<Side> {
     for scenario in &run.summary.scenarios {
         let basis = basis(&run.header, scenario);
         let mut variants = BTreeMap::new();
-        for variant in &scenario.variants {
+        // What neither kernel has a means for is nothing to compare.
+        for variant in scenario.variants.iter().filter(|v| !v.is_not_available()) {
             let mut values = values(variant);
             let noise = scenario.noise.iter().flat_map(|n| &n.metrics);
             values.noise = noise.map(|(m, n)| (m.clone(), n.floor)).collect();
@@ -175,7 +176,7 @@ fn basis(header: &Header, scenario: &ScenarioSummary) -> Basis {
 fn values(variant: &VariantSummary) -> Values {
     let metrics = variant.metrics.iter();
     Values {
-        failed: (!variant.completed()).then(|| variant.outcome_text()),
+        failed: variant.failed().then(|| variant.outcome_text()),
         metrics: metrics
             .filter(|(_, m)| m.unit == Unit::Ns)
             .map(|(name, m)| (name.clone(), m.samples.clone()))

@@ -40,6 +40,11 @@ fn boots(variant: &VariantSummary) -> TestCaseStatus {
     match &variant.outcome {
         Some(Outcome::Completed) => TestCaseStatus::success(),
         None => TestCaseStatus::skipped(),
+        Some(Outcome::NotAvailable(why)) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(why.as_str());
+            status
+        }
         // A failure of the machine says nothing of the kernel.
         Some(Outcome::Infrastructure(_)) => with(NonSuccessKind::Error, &[variant.outcome_text()]),
         Some(_) => with(NonSuccessKind::Failure, &[variant.outcome_text()]),

@@ -61,6 +61,7 @@ fn boots(run: &Run, kernel: &Kernel, place: &str, variant: &VariantSummary) -> V
     let status = match &variant.outcome {
         Some(Outcome::Completed) if variant.oracle.violations.is_empty() => "PASS",
         Some(Outcome::Infrastructure(_)) | None => "MISS",
+        Some(Outcome::NotAvailable(_)) => "SKIP",
         Some(_) => "FAIL",
     };
     json!({

@@ -116,7 +116,7 @@ pub(super) fn prometheus(run: &Run) -> String {
         "# HELP {name} Whether all boots of a variant completed.\n# TYPE {name} gauge"
     );
     for scenario in &run.summary.scenarios {
-        for variant in &scenario.variants {
+        for variant in scenario.variants.iter().filter(|v| !v.is_not_available()) {
             let _ = writeln!(
                 out,
                 "{name}{{scenario=\"{}\",variant=\"{}\"}} {}",

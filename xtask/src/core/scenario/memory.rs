@@ -31,7 +31,7 @@ const MOST_SYNTHETIC: u32 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// RAM in sections of 4 MiB (series `memory-sections`): each block has its page
+    /// RAM in sections of 4 MiB (series `small-sections`): each block has its page
     /// structures, and the guest's RAM is as many blocks.
     Real,
     /// A guest module's devices with the names, attributes and uevents of memory blocks, and

@@ -161,7 +161,7 @@ fn verdict(summary: &Summary) -> Markup {
     let met = judged().filter(|e| e.ok == Some(true)).count();
     let all = judged().count();
     let variants = || summary.scenarios.iter().flat_map(|s| &s.variants);
-    let failed = variants().filter(|v| !v.completed()).count();
+    let failed = variants().filter(|v| v.failed()).count();
     let facts: u64 = variants().map(|v| v.oracle.checked).sum();
     let violations: usize = variants().map(|v| v.oracle.violations.len()).sum();
     let (word, class) = match summary::exit(summary) {

@@ -64,15 +64,19 @@ pub fn section(
             (oracle(part))
             @if let Some(reference) = &scenario.reference {
                 p.quiet { "Published figures: " (reference.source) "." }
+                @if let Some(note) = &reference.note { p.quiet { "Theirs: " (note) } }
             }
         }
     }
 }
 
 /// What is looked at first comes first.
-const ORDER: [Metric; 5] = [
+const ORDER: [Metric; 8] = [
     Metric::DeviceShutdown,
     Metric::Probe,
+    Metric::Load,
+    Metric::Bound,
+    Metric::Ready,
     Metric::Reboot,
     Metric::Boot,
     Metric::Walk,

@@ -152,7 +152,7 @@ fn virtual_time() {
             -accel tcg,thread=single
             -icount shift=1,sleep=off
             -rtc clock=vm,base=2024-01-01T00:00:00
-            -cpu max,-rdrand,-rdseed,vendor=GenuineIntel,family=6,model=79,stepping=1
+            -cpu max,-rdrand,-rdseed,-monitor,vendor=GenuineIntel,family=6,model=79,stepping=1
             -seed 3
             -smp 4
             -m 512M
@@ -186,7 +186,7 @@ fn wall_time() {
         line.args[from..from + 8].join(" ") + "\n" + &line.args[append + 1]
     };
     expect![[r#"
-        -accel tcg,thread=multi -rtc clock=host,base=2024-01-01T00:00:00 -cpu max,-rdrand,-rdseed,vendor=GenuineIntel,family=6,model=79,stepping=1 -seed 3
+        -accel tcg,thread=multi -rtc clock=host,base=2024-01-01T00:00:00 -cpu max,-rdrand,-rdseed,-monitor,vendor=GenuineIntel,family=6,model=79,stepping=1 -seed 3
         console=ttyS0 loglevel=5 panic=0 oops=panic nokaslr tsc=reliable tsc_early_khz=2400000 no_timer_check device_shutdown_serial"#]].assert_eq(&words(tcg()));
     expect![[r#"
         -accel kvm -rtc clock=host,base=2024-01-01T00:00:00 -cpu host -seed 3
