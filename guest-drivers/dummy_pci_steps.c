@@ -271,7 +271,7 @@ static int run_unlocked(const struct dummy_profile *profile, struct pci_dev *pde
  * @device: its delays
  * @pdev: the device
  * @op: the callback
- * @rec: the callback's record, told when the lock is held
+ * @rec: the callback's record, told from when to when the lock is held
  *
  * Return: 0, or why the callback could not do its work.
  */
@@ -286,6 +286,7 @@ int dummy_run(const struct dummy_device *device, struct pci_dev *pdev, enum mark
 	mutex_lock(&locks[profile->lock]);
 	marks_locked(rec);
 	ret = run_unlocked(profile, pdev, op);
+	marks_unlocking(rec);
 	mutex_unlock(&locks[profile->lock]);
 	return ret;
 }

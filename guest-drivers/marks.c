@@ -146,6 +146,19 @@ void marks_locked(struct marks_record *rec)
 EXPORT_SYMBOL_GPL(marks_locked);
 
 /**
+ * marks_unlocking - the callback is about to let go of that lock
+ * @rec: from marks_begin()
+ *
+ * Its end is now: whoever gets the lock next may run before the one that let go of it does.
+ */
+void marks_unlocking(struct marks_record *rec)
+{
+	if (rec)
+		WRITE_ONCE(rec->end, ktime_get_ns());
+}
+EXPORT_SYMBOL_GPL(marks_unlocking);
+
+/**
  * marks_end - the callback is left
  * @rec: from marks_begin()
  * @ret: what it returns; 0 for one that returns nothing
@@ -155,7 +168,8 @@ void marks_end(struct marks_record *rec, int ret)
 	if (!rec)
 		return;
 	rec->ret = ret;
-	rec->end = ktime_get_ns();
+	if (!rec->end)
+		WRITE_ONCE(rec->end, ktime_get_ns());
 	/* Pairs with the load in write_records(). */
 	smp_store_release(&rec->state, STATE_DONE);
 }

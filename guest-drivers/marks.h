@@ -23,6 +23,7 @@ struct marks_record;
 
 struct marks_record *marks_begin(u32 dev, enum marks_op op);
 void marks_locked(struct marks_record *rec);
+void marks_unlocking(struct marks_record *rec);
 void marks_end(struct marks_record *rec, int ret);
 void marks_point(enum marks_point point);
 void marks_name(u32 dev, u32 number);
