@@ -11,7 +11,7 @@ use bootrig::core::{
     machine::{End, RawBoot},
     oracle::Rule,
     plan::Trial,
-    scenario::{Clock, Link, Metric, NodeKind, Order, Scenario, Step},
+    scenario::{Clock, Link, Metric, NodeKind, Order, Scenario, Step, Strategy as Probing},
     units::Nanos,
 };
 use proptest::prelude::*;
@@ -228,6 +228,30 @@ fn probes_and_pid1_are_judged() {
         "error what=mount errno=2",
     );
     assert_eq!(rules(&error), [Rule::Pid1]);
+}
+
+/// Probes one by one do not overlap; those side by side may.
+#[test]
+fn probes_take_turns_unless_they_are_side_by_side() {
+    let begin_of = |trial: &Trial, device: usize| {
+        let text = String::from_utf8(good(trial).channel).unwrap();
+        let what = format!("cb dev={device} op=probe begin=");
+        let rest = text.split_once(&what).unwrap().1;
+        rest.split_once(' ').unwrap().0.to_owned()
+    };
+    for strategy in [Probing::Sync, Probing::Kthread, Probing::AsyncPrefer] {
+        let mut scenario = scenario();
+        scenario.variants.truncate(1);
+        scenario.variants[0].probing.strategy = strategy;
+        let trial = trials(scenario, 1).remove(0);
+        let (first, second) = (begin_of(&trial, 0), begin_of(&trial, 1));
+        let to = |begin: &str| format!("cb dev=1 op=probe begin={begin} locked={begin}");
+        let overlapping = rules(&with_body(&trial, &to(&second), &to(&first)));
+        match strategy.is_parallel() {
+            true => assert_eq!(overlapping, []),
+            false => assert_eq!(overlapping, [Rule::NoOverlap], "{strategy:?}"),
+        }
+    }
 }
 
 #[test]

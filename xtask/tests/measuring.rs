@@ -569,7 +569,7 @@ fn a_sweep_tells_how_figures_grow() {
         | serial   | 10.00 ms | 100.0 ms | 1.000 s |     1.00 |  1.00 to 1.00 |       1.00 |    1.01: ok |
         | parallel | 10.00 ms | 100.0 ms | 1.000 s |     1.00 |  1.00 to 1.00 |       1.00 | 0.5: MISSED |
 
-        oracle: 1446 facts checked, 0 violations
+        oracle: 1878 facts checked, 0 violations
 
     "#]].assert_eq(&report::text(&summary, &named));
     assert_eq!(summary::exit(&summary), Exit::Failed);

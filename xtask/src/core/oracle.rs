@@ -110,10 +110,13 @@ pub fn judge(
     // Without records nothing is known of devices.
     if let Some(first) = boots.first().filter(|_| !variant.unrecorded) {
         judge.bound(first);
+        judge.probes(first);
         let shutdowns = judge.shut_down_once(first);
         judge.children_first(&shutdowns);
         judge.consumers_first(&shutdowns);
-        judge.no_overlap(&shutdowns);
+        if variant.order == Order::Serial {
+            judge.no_overlap(&shutdowns);
+        }
         judge.tasks_bounded(first);
         judge.locks(&shutdowns);
         judge.inside_window(first, &shutdowns);
@@ -231,6 +234,22 @@ impl Judge<'_> {
         }
     }
 
+    /// One by one where nothing probes side by side, and each shared lock held by one.
+    fn probes(&mut self, log: &BootLog) {
+        let probes = log
+            .callbacks
+            .iter()
+            .filter(|e| e.callback == Callback::Probe && e.device < self.scenario.devices.len());
+        let mut spans: Vec<Span> = probes.filter_map(CallbackEvent::span).collect();
+        spans.sort_by_key(|s| (s.begin, s.end, s.device));
+        let probing = &self.variant.probing;
+        // What is deferred or cut short is taken up again beside what goes on.
+        if !probing.strategy.is_parallel() && !probing.is_disturbed() {
+            self.no_overlap(&spans);
+        }
+        self.locks(&spans);
+    }
+
     fn shut_down_once(&mut self, log: &BootLog) -> Vec<Span> {
         let probes = self.events(log, Callback::Probe);
         let shutdowns = self.events(log, Callback::Shutdown);
@@ -317,9 +336,6 @@ impl Judge<'_> {
     }
 
     fn no_overlap(&mut self, spans: &[Span]) {
-        if self.variant.order != Order::Serial {
-            return;
-        }
         for pair in spans.windows(2) {
             let names = (self.name(pair[0].device), self.name(pair[1].device));
             self.check(Rule::NoOverlap, pair[0].end <= pair[1].begin, || {
