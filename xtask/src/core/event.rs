@@ -11,7 +11,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::units::{Bytes, Nanos};
+use super::{
+    fault::is_obeyed,
+    units::{Bytes, Nanos},
+};
 
 /// A driver callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -341,6 +344,10 @@ pub fn decode(channel: &[u8]) -> Result<Vec<BootLog>, Lost> {
 impl Decoder {
     fn line(&mut self, bytes: &[u8]) -> Result<(), String> {
         let text = std::str::from_utf8(bytes).map_err(|_| "is not text".to_owned())?;
+        // Parts of it come to be printed.
+        if text.contains(is_obeyed) {
+            return Err("has characters that a terminal would obey".into());
+        }
         let (content, sum) = text.rsplit_once(" #").ok_or("has no check")?;
         // As text: a number has other spellings, and each would be a line that was changed.
         if sum != format!("{:08x}", check(content.as_bytes())) {
@@ -667,6 +674,8 @@ mod tests {
             "mark name=lunch mono=1 tsc=1",
             "lost events=3",
             "surprise",
+            "error what=\u{1b}[2J errno=2",
+            "error what=\u{202e}x errno=2",
         ] {
             let mut e = Encoder::default();
             e.line('i', "hello boot=1 release=6.1.0 cpus=2 mono=280 tsc=300");

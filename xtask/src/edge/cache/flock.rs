@@ -6,10 +6,10 @@ use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
     path::Path,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::edge::process;
@@ -34,16 +34,21 @@ pub fn take(file: &File, path: &Path, how: FlockOperation) -> Result<bool> {
     }
 }
 
+/// The longest that anything is waited for: several kernels, built on a slow machine.
+const LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
+
 /// What `attempt` gets in the end; says once what it is waiting for.
 ///
 /// # Errors
-/// What `attempt` returned; [`process::Stopped`] when interrupted.
+/// What `attempt` returned; [`process::Stopped`] when interrupted; after three hours what is
+/// still in the way.
 pub fn wait<T>(
     say: &dyn Fn(&str),
     what: impl Fn() -> String,
     attempt: impl Fn() -> Result<Option<T>>,
 ) -> Result<T> {
     let mut said = false;
+    let begun = Instant::now();
     loop {
         if let Some(got) = attempt()? {
             return Ok(got);
@@ -54,6 +59,13 @@ pub fn wait<T>(
         }
         if process::interrupted() {
             return Err(process::Stopped.into());
+        }
+        if begun.elapsed() > LIMIT {
+            bail!(
+                "{}: gave up after {} hours; end it, and run the command again",
+                what(),
+                LIMIT.as_secs() / 3600
+            );
         }
         std::thread::sleep(Duration::from_millis(50));
     }

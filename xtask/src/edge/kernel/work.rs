@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -42,6 +42,9 @@ struct Meta {
     patches: Vec<(String, String)>,
     build_seconds: f64,
 }
+
+/// How often a build that is to be built upon is made anew.
+const BASES: u32 = 3;
 
 /// The patches that a kernel of `spec` is made with, in order, and how many of them what it is
 /// built upon has as well.
@@ -262,12 +265,17 @@ impl<'a> Work<'a> {
             }
             return Ok(fetch::provide(self.cache, &self.source, identity, self.say)?.1);
         };
-        loop {
+        // Another run may clean up between the two.
+        for _ in 0..BASES {
             let base = provide(self.root, self.cache, &spec, self.say)?;
             if let Some(dir) = self.cache.get(BUILD, &base.key, Check::Full, self.say)? {
                 return Ok(dir);
             }
         }
+        bail!(
+            "the build of {spec} was damaged {BASES} times as soon as it was made: does the disk of {} keep what is written to it?",
+            self.cache.root().display()
+        )
     }
 
     fn build(&self, request: &Lock, identity: &Identity, base: &Path) -> Result<Kernel> {

@@ -100,11 +100,17 @@ pub fn stream(
             break status;
         }
     };
-    // What it wrote last. A daemon that it left behind may hold the pipe: kill the group.
+    // What it wrote last. A daemon that it left behind may hold the pipe: kill the group. One
+    // in a session of its own is not waited for.
     drop(child);
-    lines.iter().for_each(|l| line(&l));
+    while let Ok(last) = lines.recv_timeout(LAST_WORDS) {
+        line(&last);
+    }
     Ok(status)
 }
+
+/// How long after a child's end more of its output is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A thread that reads lines, so that waiting for output does not hold up the deadline.
 fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
@@ -220,4 +226,28 @@ fn last_errors(log: &Path) -> String {
         .collect();
     let from = if named.is_empty() { &lines } else { &named };
     from[from.len().saturating_sub(12)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Whoever left the group and keeps the pipe open is not waited for.
+    #[test]
+    fn a_daemon_with_the_pipe_holds_nothing_up() {
+        let mut shell = super::super::tool("setsid");
+        shell.args(["-f", "sleep", "60"]);
+        let begun = Instant::now();
+        let status = stream(
+            "leaving a daemon",
+            shell,
+            Stdio::null(),
+            Duration::from_secs(30),
+            |_| {},
+        );
+        assert!(status.unwrap().success());
+        assert!(begun.elapsed() < Duration::from_secs(45));
+    }
 }
