@@ -19,14 +19,23 @@ pub const ROOTS: u32 = 4;
 /// More nodes than this are not made: what would come below counts for its caller.
 const MOST: usize = 1 << 20;
 
+/// So many recent calls are found without the table, whose size is beyond the caches of CPUs.
+const RECENT: usize = 4096;
+
+/// What a node executed since the last border.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    /// Less than none: a block that was left early had been counted before the border.
+    instructions: i64,
+    called: u32,
+}
+
 /// See the module.
 pub struct Calls {
-    /// Instructions of each node since the last border. Less than none: a block that was
-    /// left early had been counted before the border.
-    counts: Vec<i64>,
-    /// How often each was called since then.
-    called: Vec<u32>,
+    counts: Vec<Count>,
     children: FxHashMap<(Node, u64), Node>,
+    /// Some of the same.
+    recent: Box<[(Node, u64, Node)]>,
     made: Vec<(Node, u64)>,
 }
 
@@ -34,15 +43,30 @@ impl Calls {
     /// Only the roots.
     pub fn new() -> Self {
         Self {
-            counts: vec![0; ROOTS as usize],
-            called: vec![0; ROOTS as usize],
+            counts: vec![Count::default(); ROOTS as usize],
             children: FxHashMap::default(),
+            // No node has this number.
+            recent: vec![(Node::MAX, 0, 0); RECENT].into(),
             made: Vec::new(),
         }
     }
 
     /// The node of the function with this key, called from `parent`.
+    #[inline]
     pub fn child(&mut self, parent: Node, key: u64) -> Node {
+        let hash = (key ^ u64::from(parent) << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = (hash >> (64 - RECENT.trailing_zeros())) as usize;
+        let (of, with, node) = self.recent[place];
+        if (of, with) == (parent, key) {
+            return node;
+        }
+        let node = self.find(parent, key);
+        self.recent[place] = (parent, key, node);
+        node
+    }
+
+    #[inline(never)]
+    fn find(&mut self, parent: Node, key: u64) -> Node {
         if let Some(node) = self.children.get(&(parent, key)) {
             return *node;
         }
@@ -50,8 +74,7 @@ impl Calls {
             return parent;
         }
         let node = self.counts.len() as Node;
-        self.counts.push(0);
-        self.called.push(0);
+        self.counts.push(Count::default());
         self.children.insert((parent, key), node);
         self.made.push((parent, key));
         node
@@ -60,12 +83,13 @@ impl Calls {
     /// Adds instructions to a node.
     #[inline(always)]
     pub fn add(&mut self, node: Node, instructions: i64) {
-        self.counts[node as usize] += instructions;
+        self.counts[node as usize].instructions += instructions;
     }
 
     /// The node is called.
+    #[inline]
     pub fn called(&mut self, node: Node) {
-        self.called[node as usize] += 1;
+        self.counts[node as usize].called += 1;
     }
 
     /// The nodes made since the last time, in the order of their numbers: `(number, parent,
@@ -80,9 +104,17 @@ impl Calls {
 
     /// What was counted since the last time: node, instructions, calls.
     pub fn take_counts(&mut self) -> impl Iterator<Item = (Node, i64, u32)> {
-        let both = self.counts.iter_mut().zip(&mut self.called).zip(0..);
-        both.filter(|((count, called), _)| **count != 0 || **called != 0)
-            .map(|((count, called), node)| (node, std::mem::take(count), std::mem::take(called)))
+        self.counts
+            .iter_mut()
+            .zip(0..)
+            .filter(|(count, _)| count.instructions != 0 || count.called != 0)
+            .map(|(count, node)| {
+                let Count {
+                    instructions,
+                    called,
+                } = std::mem::take(count);
+                (node, instructions, called)
+            })
     }
 }
 

@@ -10,7 +10,10 @@
 //! instructions executed so far are booked first, and the reader makes itself unknown to
 //! QEMU for the time of the reading, as if it were another thread.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::{
+    cell::Cell,
+    ffi::{CStr, c_char, c_int, c_void},
+};
 
 unsafe extern "C" {
     fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
@@ -18,6 +21,11 @@ unsafe extern "C" {
 
 /// QEMU_CLOCK_VIRTUAL.
 const VIRTUAL: c_int = 1;
+
+thread_local! {
+    /// Where QEMU has this thread's CPU, once it was looked for.
+    static CURRENT: Cell<*mut *mut c_void> = const { Cell::new(std::ptr::null_mut()) };
+}
 
 /// The clock.
 #[derive(Clone, Copy)]
@@ -49,12 +57,18 @@ impl Clock {
 
     /// Virtual time in ns; in a block, as of the block's end.
     pub fn now(self) -> i64 {
-        // A variable of each thread: looked up in the thread that reads.
+        let current = CURRENT.with(|current| {
+            if current.get().is_null() {
+                // A variable of each thread: looked up in the thread that reads.
+                // SAFETY: as in `symbol`.
+                let found = unsafe { dlsym(std::ptr::null_mut(), c"current_cpu".as_ptr()) };
+                current.set(found.cast());
+            }
+            current.get()
+        });
         // SAFETY: it was there when the clock was found, and is a pointer that only this
         // thread changes. It has its value again before QEMU's code goes on.
         unsafe {
-            let current =
-                dlsym(std::ptr::null_mut(), c"current_cpu".as_ptr()).cast::<*mut c_void>();
             let cpu = *current;
             if let (Some(update), false) = (self.update, cpu.is_null()) {
                 update(cpu);

@@ -27,6 +27,7 @@ pub struct Marks {
 
 impl Marks {
     /// Whether some function went on elsewhere: then any return may be its.
+    #[cfg(any(feature = "conditions", test))]
     pub fn elsewhere(&self) -> bool {
         self.open.iter().any(|o| o.elsewhere)
     }
@@ -54,13 +55,23 @@ impl Marks {
         out.flush();
     }
 
-    /// A return is executed with this stack pointer, in the function `id` if it is marked.
-    pub fn returns(&mut self, id: Option<u32>, ns: i64, stack: u64, out: &mut Out) {
+    /// Which entry a return with this stack pointer, in the function `id` if it is marked, ends.
+    fn closed(&self, id: Option<u32>, stack: u64) -> Option<usize> {
         let ours = |o: &Open| {
             let same = stack == 0 || o.stack == 0 || o.stack == stack;
             same && (o.elsewhere || Some(o.id) == id)
         };
-        if let Some(at) = self.open.iter().rposition(ours) {
+        self.open.iter().rposition(ours)
+    }
+
+    /// Whether it ends one.
+    pub fn closes(&self, id: Option<u32>, stack: u64) -> bool {
+        self.closed(id, stack).is_some()
+    }
+
+    /// A return is executed with this stack pointer, in the function `id` if it is marked.
+    pub fn returns(&mut self, id: Option<u32>, ns: i64, stack: u64, out: &mut Out) {
+        if let Some(at) = self.closed(id, stack) {
             let serial = self.open.remove(at).serial;
             out.line(format_args!("r {serial} {ns}"));
         }

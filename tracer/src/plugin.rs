@@ -220,17 +220,12 @@ unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu
             } else {
                 Box::default()
             };
-            let block: &'static Block = Box::leak(Box::new(Block {
-                pc,
-                span: next.wrapping_sub(pc).wrapping_sub(1),
-                next,
-                target,
-                count: count as i64,
-                function,
-                flags,
-                end,
-                offsets: Box::leak(offsets),
-            }));
+            let block: &'static Block = Box::leak(Box::new(Block::new(
+                (pc, next, count as i64),
+                (function, flags),
+                (end, target),
+                Box::leak(offsets),
+            )));
             tracer.blocks.insert(name, block);
             block
         }
@@ -262,6 +257,8 @@ unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
     }
 }
 
+// Apart, so that the hot path saves no registers for it.
+#[inline(never)]
 fn step(tracer: &mut Tracer, vcpu: c_uint, block: &'static Block) {
     let mut guest = guest::Now {
         clock: tracer.clock,
@@ -433,17 +430,21 @@ unsafe extern "C" fn on_place(vcpu: c_uint, place: *mut c_void) {
         clock: tracer.clock,
         registers: &tracer.registers,
     };
-    let now = guest.now() - (place.left << tracer.spec.shift);
     let stack = guest.stack_pointer().unwrap_or(0);
     let (marks, out) = (&mut tracer.marks, &mut tracer.flow.out);
+    // While a function that went on elsewhere is open, every return comes here.
+    let of = (place.what == What::Returns).then_some(place.function.id);
+    if matches!(place.what, What::Returns | What::OtherReturns) && !marks.closes(of, stack) {
+        return;
+    }
+    let now = guest.now() - (place.left << tracer.spec.shift);
     match place.what {
         What::Enters => {
             let argument = argument(place.function.flags, &mut guest);
             marks.entered(&place.function, now, stack, vcpu, &argument, out);
         }
         What::Loads => crate::marks::loads(&mut guest, out),
-        What::Returns => marks.returns(Some(place.function.id), now, stack, out),
-        What::OtherReturns => marks.returns(None, now, stack, out),
+        What::Returns | What::OtherReturns => marks.returns(of, now, stack, out),
         What::Leaves => marks.leaves(place.function.id, stack),
         What::Resets => marks.reset(now, out),
     }

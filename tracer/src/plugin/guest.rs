@@ -28,6 +28,8 @@ mod glib {
     // QEMU is linked with it.
     unsafe extern "C" {
         pub fn g_byte_array_new() -> *mut GByteArray;
+        pub fn g_byte_array_set_size(array: *mut GByteArray, length: u32) -> *mut GByteArray;
+        #[cfg(feature = "memory")]
         pub fn g_byte_array_free(array: *mut GByteArray, free_segment: i32) -> *mut u8;
         pub fn g_array_free(array: *mut GArray, free_segment: i32) -> *mut i8;
     }
@@ -38,6 +40,9 @@ mod glib {
 pub struct Registers {
     #[cfg(feature = "registers")]
     handles: [usize; 3],
+    /// An array of QEMU's kind, for whoever reads next.
+    #[cfg(feature = "registers")]
+    array: Option<std::ptr::NonNull<sys::GByteArray>>,
 }
 
 #[cfg(feature = "registers")]
@@ -61,6 +66,7 @@ impl Registers {
                 }
             }
             glib::g_array_free(list, 1);
+            self.array = std::ptr::NonNull::new(glib::g_byte_array_new());
         }
     }
 
@@ -77,11 +83,11 @@ impl Registers {
         }
         // SAFETY: the handle is QEMU's, the array ours, and the callback asked for registers.
         unsafe {
-            let array = glib::g_byte_array_new();
+            let array = self.array?.as_ptr();
+            glib::g_byte_array_set_size(array, 0);
             let read = sys::qemu_plugin_read_register(handle as *mut _, array);
             let bytes = std::slice::from_raw_parts((*array).data, (*array).len as usize);
             let value = bytes.first_chunk().copied().map(u64::from_le_bytes);
-            glib::g_byte_array_free(array, 1);
             value.filter(|_| read == 8)
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     core::{
         fault::{Exit, Fault},
         scenario::hint,
-        trace::{diff, record::Record, table, tally::Profile},
+        trace::{diff, growth, record::Record, table, tally::Profile},
     },
     edge::{store::Run, terminal},
     rig::{checkout, traces},
@@ -45,6 +45,15 @@ enum Action {
         /// As for `show`.
         b: String,
     },
+    /// How functions grow over the sizes of a sweep; those that grow faster than what there is
+    /// more of are named.
+    Growth {
+        /// RUN, or RUN:SCENARIO/VARIANT for one variant of one sweep.
+        boots: String,
+        /// Print one JSON document.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Shows or compares.
@@ -69,7 +78,35 @@ pub fn run(args: &Args) -> Result<Exit> {
             ))?;
             Ok(Exit::Done)
         }
+        Action::Growth { boots, json } => grow(&results, boots, *json, args),
     }
+}
+
+fn grow(results: &Path, named: &str, json: bool, args: &Args) -> Result<Exit> {
+    let (run, wanted) = match named.split_once(':') {
+        Some((run, boots)) => (run, Some(boots)),
+        None => (named, None),
+    };
+    let records = records(results, run)?;
+    let window = args.window.as_deref().unwrap_or("boot");
+    let mut all = growth::growths(&records, window).map_err(Fault::usage)?;
+    if let Some(wanted) = wanted {
+        let names: Vec<String> = all.iter().map(|g| g.boots.clone()).collect();
+        all.retain(|g| g.boots == wanted);
+        if all.is_empty() {
+            let hint = hint(wanted, names.iter().map(String::as_str));
+            let wanted = wanted.escape_debug();
+            return Err(Fault::usage(format!("no sweep `{wanted}` was traced{hint}")).into());
+        }
+    }
+    if json {
+        terminal::out_line(&serde_json::to_string_pretty(&all)?)?;
+        return Ok(Exit::Done);
+    }
+    for growth in &all {
+        terminal::out_line(&growth::text(growth, args.most))?;
+    }
+    Ok(Exit::Done)
 }
 
 fn show(record: &Record, args: &Args) -> Result<Exit> {
@@ -104,23 +141,13 @@ fn load(results: &Path, named: &str) -> Result<Record> {
         Some((run, boot)) => (run, Some(boot)),
         None => (named, None),
     };
-    let (results, id) = Run::locate(results, run);
-    let all = traces::records(&results.join(&id));
-    let records = all
-        .iter()
-        .map(|p| traces::read(p))
-        .collect::<Result<Vec<_>>>()?;
+    let records = records(results, run)?;
     let names: Vec<String> = records.iter().map(|r| r.boot.clone()).collect();
     let mut found = records
         .into_iter()
         .filter(|r| boot.is_none_or(|b| b == r.boot));
     match (found.next(), found.next()) {
         (Some(record), None) => Ok(record),
-        (None, _) if names.is_empty() => Err(Fault::usage(format!(
-            "{} has no traces: make one with bench --profile",
-            results.join(&id).display()
-        ))
-        .into()),
         (None, _) => {
             let boot = boot.unwrap_or_default();
             let hint = hint(boot, names.iter().map(String::as_str));
@@ -140,4 +167,16 @@ fn load(results: &Path, named: &str) -> Result<Record> {
         ))
         .into()),
     }
+}
+
+/// All records of a run: one at least.
+fn records(results: &Path, run: &str) -> Result<Vec<Record>> {
+    let (results, id) = Run::locate(results, run);
+    let dir = results.join(&id);
+    let all = traces::records(&dir);
+    if all.is_empty() {
+        let why = format!("{} has no traces: make one with bench --profile", dir.display());
+        return Err(Fault::usage(why).into());
+    }
+    all.iter().map(|path| traces::read(path)).collect()
 }

@@ -168,7 +168,13 @@ impl<'a> Tracing<'a> {
         let boot = format!("{}/{}", trial.scenario.name, trial.variant().name);
         let qemu = self.rig.host.qemu.version.to_string();
         let what = [boot, trial.kernel.to_string(), qemu];
-        let (record, folded) = record(what, &trace, &names, &self.wish.windows);
+        let (record, folded) = record(
+            what,
+            trial.scenario.point.clone(),
+            &trace,
+            &names,
+            &self.wish.windows,
+        );
         if !record.complete {
             notes.push(
                 "the machine was ended before the tracer was done: what is cut says so".into(),

@@ -18,7 +18,7 @@ use crate::{
         measure::{Ended, Options, Sink, measure},
         plan::Trial,
         scenario::hint,
-        trace::{record::Record, table},
+        trace::{growth, record::Record, table},
     },
     edge::{process::Stopped, terminal},
     rig::{
@@ -120,6 +120,7 @@ pub fn run(
         dir: dir.to_owned(),
         wish: &wish,
         texts: Vec::new(),
+        sizes: Vec::new(),
         worst: Exit::Done,
     };
     let options = Options {
@@ -128,7 +129,18 @@ pub fn run(
         retries: super::RETRIES,
     };
     let ended = measure(&once, &tracing, options, &mut sink)?;
-    let Keep { texts, worst, .. } = sink;
+    let Keep {
+        mut texts,
+        sizes,
+        worst,
+        ..
+    } = sink;
+    for window in wish.windows.iter().filter(|_| !sizes.is_empty()) {
+        match growth::growths(&sizes, window) {
+            Ok(all) => texts.extend(all.iter().map(|g| format!("## {}", growth::text(g, MOST)))),
+            Err(why) => say(&format!("note: no growth of functions: {why}")),
+        }
+    }
     if !quiet {
         for text in &texts {
             terminal::out(text)?;
@@ -146,6 +158,8 @@ struct Keep<'a> {
     dir: PathBuf,
     wish: &'a Wish,
     texts: Vec<String>,
+    /// Of sweeps: their sizes, with the wanted windows alone.
+    sizes: Vec<Record>,
     worst: Exit,
 }
 
@@ -177,6 +191,13 @@ impl Sink for Keep<'_> {
         }
         let text = text(&seen.record, self.wish);
         self.texts.push(text.map_err(Fault::usage)?);
+        if seen.record.point.is_some() && result.outcome == Outcome::Completed {
+            let mut record = seen.record;
+            record.marks.clear();
+            let wanted = |name: &String| self.wish.windows.contains(name);
+            record.windows.retain(|w| wanted(&w.window));
+            self.sizes.push(record);
+        }
         Ok(())
     }
 }

@@ -39,17 +39,13 @@ fn per_call(function: &Function) -> Option<i64> {
 pub fn diff(a: &Profile, b: &Profile) -> Vec<Row> {
     let mut rows: BTreeMap<String, Row> = BTreeMap::new();
     for (profile, first) in [(a, true), (b, false)] {
-        for (name, function) in &profile.functions {
-            let name = with_module(name);
+        for (name, function) in by_plain_name(profile) {
             let row = rows.entry(name.clone()).or_insert_with(|| Row {
                 name,
                 a: Function::default(),
                 b: Function::default(),
             });
-            let of = if first { &mut row.a } else { &mut row.b };
-            of.own += function.own;
-            of.with_callees += function.with_callees;
-            of.calls += function.calls;
+            *if first { &mut row.a } else { &mut row.b } = function;
         }
     }
     let mut rows: Vec<Row> = rows
@@ -58,6 +54,18 @@ pub fn diff(a: &Profile, b: &Profile) -> Vec<Row> {
         .collect();
     rows.sort_by_key(|r| (Reverse(r.growth().abs()), r.name.clone()));
     rows
+}
+
+/// The functions of a profile, the compiler's parts and copies of each counted together.
+pub fn by_plain_name(profile: &Profile) -> BTreeMap<String, Function> {
+    let mut all: BTreeMap<String, Function> = BTreeMap::new();
+    for (name, function) in &profile.functions {
+        let of = all.entry(with_module(name)).or_default();
+        of.own += function.own;
+        of.with_callees += function.with_callees;
+        of.calls += function.calls;
+    }
+    all
 }
 
 /// `f.cold [module]` is `f [module]`.

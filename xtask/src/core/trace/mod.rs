@@ -4,6 +4,7 @@
 
 pub mod diff;
 pub mod flame;
+pub mod growth;
 pub mod modules;
 pub mod names;
 pub mod parse;

@@ -10,9 +10,10 @@ use super::{
     tally::{Profile, Tree},
     window::{Window, windows},
 };
+use crate::core::scenario::Point;
 
 /// Version of the record.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// Calls of one function out of many, like initcalls, are kept from this length on, ns.
 const WORTH_KEEPING: i64 = 100_000;
 
@@ -24,6 +25,9 @@ pub struct Record {
     pub schema: u32,
     /// Scenario and variant: `shutdown-2018/parallel`.
     pub boot: String,
+    /// Which size of a sweep it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<Point>,
     /// The kernel: its specification, as a scenario names it.
     pub kernel: String,
     /// QEMU's version.
@@ -59,6 +63,7 @@ pub struct Mark {
 /// A trace's record, and the flame graphs' stacks of the windows named in `drawn`.
 pub fn record(
     [boot, kernel, qemu]: [String; 3],
+    point: Option<Point>,
     trace: &Trace,
     names: &Names,
     drawn: &[String],
@@ -78,6 +83,7 @@ pub fn record(
     let record = Record {
         schema: SCHEMA,
         boot,
+        point,
         kernel,
         qemu,
         stacks: trace.stacks,
