@@ -3,6 +3,7 @@
 //! the [`Artifacts`] that they need.
 
 mod artifacts;
+pub mod bare;
 mod checkout;
 mod exported;
 pub mod history;
@@ -10,6 +11,7 @@ mod pictures;
 mod stored;
 pub mod traces;
 pub mod tracing;
+pub mod wish;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -179,6 +181,11 @@ impl Rig {
             .join("vmlinux");
         command.args(qemu::gdb_args(&socket)?);
         Ok((command, Some(qemu::gdb_hint(&vmlinux, &socket))))
+    }
+
+    /// The folder in which [`Self::interactive`] leaves its files.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
     }
 
     /// What is not as the scenarios ask.

@@ -3,7 +3,7 @@
 
 use std::{
     io::IsTerminal,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -16,6 +16,7 @@ use crate::{
         plan::{Overrides, Trial, plan},
         program::Finish,
         scenario::{Clock, UnderTest},
+        trace::table,
     },
     edge::{
         cache::Cache,
@@ -24,8 +25,15 @@ use crate::{
         qemu::AccelChoice,
         scenarios, terminal,
     },
-    rig::{Artifacts, Rig, checkout, known},
+    rig::{
+        Artifacts, Rig, checkout, known, traces,
+        tracing::Tracing,
+        wish::{TraceArgs, Wish},
+    },
 };
+
+/// Functions and waits shown of each window.
+const MOST: usize = 20;
 
 /// A console left open is closed in the end.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -38,9 +46,10 @@ pub struct Args {
     /// Which variant. Default: the scenario's first.
     #[arg(long)]
     variant: Option<String>,
-    /// The clock. In virtual time an idle guest's clock runs ahead of yours.
-    #[arg(long, value_enum, default_value = "wall")]
-    clock: Clock,
+    /// The clock. In virtual time an idle guest's clock runs ahead of yours. Default: wall, and
+    /// virtual for --profile.
+    #[arg(long, value_enum)]
+    clock: Option<Clock>,
     /// What runs the guest in wall time.
     #[arg(long, value_enum, default_value = "auto")]
     accel: AccelChoice,
@@ -61,6 +70,11 @@ pub struct Args {
     /// What modules for --kernel are built against.
     #[arg(long, value_name = "DIR", requires = "kernel")]
     kbuild: Option<PathBuf>,
+    #[command(flatten)]
+    trace: TraceArgs,
+    /// Keep what was traced in this folder, which `profile show` can be given.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Consent to installing missing packages.
     #[arg(long)]
     yes: bool,
@@ -73,6 +87,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             Fault::usage("shell needs a terminal to read from; bench boots without one").into(),
         );
     }
+    args.trace.check()?;
     let root = checkout()?;
     let trial = trial(args, &root)?;
     ensure(Wishes {
@@ -85,7 +100,20 @@ pub fn run(args: &Args) -> Result<Exit> {
     let plan = [trial];
     let artifacts = Artifacts::provide(&root, Cache::open(&say)?, &plan, &ready, &say)?;
     let rig = Rig::new(artifacts, &plan, args.accel, Finish::Shell, &say)?;
-    let (command, hint) = rig.interactive(&plan[0], args.gdb)?;
+    let (mut command, hint) = rig.interactive(&plan[0], args.gdb)?;
+    let tracing = match args.trace.wish() {
+        None => None,
+        Some(wish) => match Tracing::new(&root, &rig, &plan, wish.clone(), &say)? {
+            Ok(tracing) => Some((tracing, wish)),
+            Err(why) => {
+                say(&format!("note: not traced: {why}"));
+                None
+            }
+        },
+    };
+    if let Some((tracing, _)) = &tracing {
+        command.args(tracing.arguments(&plan[0], rig.folder())?);
+    }
     if let Some(hint) = hint {
         terminal::say(&format!(
             "waiting for a debugger; in another terminal:\n{hint}"
@@ -101,10 +129,35 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+    if let Some((tracing, wish)) = &tracing {
+        seen(tracing, wish, &plan[0], &rig, args.keep.as_deref())?;
+    }
     Ok(Exit::Done)
 }
 
-fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
+/// Shows what the tracer saw, and keeps it in the folder `keep`.
+fn seen(
+    tracing: &Tracing,
+    wish: &Wish,
+    trial: &Trial,
+    rig: &Rig,
+    keep: Option<&Path>,
+) -> Result<()> {
+    let usage = |why: String| Fault::usage(format!("trace of {}: {why}", trial.id));
+    let seen = tracing.look(trial, rig.folder()).map_err(usage)?;
+    for note in &seen.notes {
+        terminal::say(&format!("note: {note}"));
+    }
+    if let Some(dir) = keep {
+        for path in traces::keep(&seen, dir)? {
+            terminal::say(&format!("kept {}", path.display()));
+        }
+    }
+    let text = table::boot(&seen.record, &wish.windows, &wish.marks, MOST);
+    terminal::out(&text.map_err(usage)?)
+}
+
+fn trial(args: &Args, root: &Path) -> Result<Trial> {
     let under_test = UnderTest {
         ready: args.kernel.is_some(),
         only: args.variant.iter().cloned().collect(),
@@ -115,7 +168,10 @@ fn trial(args: &Args, root: &std::path::Path) -> Result<Trial> {
         .map_err(Fault::usage)?;
     let scenario = Arc::new(scenario);
     let overrides = Overrides {
-        clock: Some(args.clock),
+        clock: Some(args.clock.unwrap_or(match args.trace.wish() {
+            Some(wish) if wish.profile => Clock::Virtual,
+            _ => Clock::Wall,
+        })),
         repeats: Some(1),
         debug: args.debug,
     };

@@ -63,6 +63,8 @@ pub struct Artifacts {
     kernels: BTreeMap<KernelSpec, Booted>,
     /// Whether they were built elsewhere.
     ready: bool,
+    /// Whether there are no modules at all, and guests only restart.
+    bare: bool,
 }
 
 /// `--kernel BZIMAGE --kbuild DIR`: a kernel that was built elsewhere.
@@ -104,6 +106,30 @@ impl Artifacts {
             init,
             kernels,
             ready: ready.is_some(),
+            bare: false,
+        })
+    }
+
+    /// PID 1, and `image` as it is for the kernel `spec`: guests only restart.
+    ///
+    /// # Errors
+    /// Usage: no bzImage.
+    pub fn bare(
+        root: &Path,
+        cache: Cache,
+        image: &Path,
+        spec: &KernelSpec,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let kernel = Kernel::bare(image)?;
+        let init = initramfs::init_binary(root, &cache, say)?;
+        let modules = None;
+        Ok(Self {
+            cache,
+            init,
+            kernels: BTreeMap::from([(spec.clone(), Booted { kernel, modules })]),
+            ready: true,
+            bare: true,
         })
     }
 
@@ -190,6 +216,9 @@ impl Artifacts {
         layout: &Layout,
         finish: Finish,
     ) -> Result<PathBuf> {
+        if self.bare {
+            return self.probe_initramfs();
+        }
         let booted = self.kernel(&trial.kernel)?;
         let read =
             |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));

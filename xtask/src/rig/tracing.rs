@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::Rig;
+use super::{Rig, wish::Wish};
 use crate::{
     core::{
         fault::{Fault, Stopped},
@@ -35,19 +35,6 @@ use crate::{
 
 /// The longest trace, vmlinux or module that is read.
 const MOST_BYTES: u64 = 2 << 30;
-
-/// What is to be traced.
-#[derive(Clone, Debug, Default)]
-pub struct Wish {
-    /// A profile, or only marks.
-    pub profile: bool,
-    /// Windows to draw.
-    pub windows: Vec<String>,
-    /// Functions to mark beside the usual ones.
-    pub marks: Vec<String>,
-    /// Symbols of the kernel, instead of its build's.
-    pub symbols: Option<PathBuf>,
-}
 
 /// What was seen of one boot.
 pub struct Seen {
@@ -125,7 +112,11 @@ impl<'a> Tracing<'a> {
             .remove(&trial.id)
     }
 
-    fn arguments(&self, trial: &Trial, dir: &Path) -> Result<Vec<String>> {
+    /// What QEMU is told beside, for `trial` in the folder `dir`.
+    ///
+    /// # Errors
+    /// A path that is no text.
+    pub fn arguments(&self, trial: &Trial, dir: &Path) -> Result<Vec<String>> {
         let known = self
             .kernels
             .get(&trial.kernel)
@@ -152,7 +143,11 @@ impl<'a> Tracing<'a> {
         ])
     }
 
-    fn look(&self, trial: &Trial, dir: &Path) -> Result<Seen, String> {
+    /// What was seen of `trial`, whose boot left its files in `dir`.
+    ///
+    /// # Errors
+    /// Why nothing can be said of it.
+    pub fn look(&self, trial: &Trial, dir: &Path) -> Result<Seen, String> {
         let known = &self.kernels[&trial.kernel];
         let bytes = read_file(&dir.join("trace"), MOST_BYTES)
             .map_err(|e| format!("the tracer wrote nothing that can be read: {e}"))?;

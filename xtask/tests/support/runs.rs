@@ -166,8 +166,9 @@ pub fn traced(results: &Path, run: &str, boot: &str, function: &str) {
     );
     let seen = Seen {
         record: Record {
-            schema: 1,
+            schema: bootrig::core::trace::record::SCHEMA,
             boot: boot.into(),
+            point: None,
             kernel: "6.1".into(),
             qemu: "10.0.2".into(),
             stacks: true,

@@ -45,7 +45,10 @@ use crate::{
         store::{Header, Run, SCHEMA, ScenarioRef},
         terminal,
     },
-    rig::{Artifacts, ReadyKernel, Rig, checkout, draw, exported, history::history, known},
+    rig::{
+        Artifacts, ReadyKernel, Rig, checkout, draw, exported, history::history, known,
+        wish::TraceArgs,
+    },
 };
 
 /// What is booted when nothing is named.
@@ -112,7 +115,7 @@ pub struct Args {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "series_prefix", "on", "cpus", "variant", "only", "kernel", "kbuild"])]
     resume: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
-    #[arg(long, conflicts_with_all = ["json", "resume"])]
+    #[arg(long, conflicts_with_all = ["json", "resume", "profile", "mark"])]
     dry_run: bool,
     /// Boot this bzImage instead of building kernels.
     #[arg(
@@ -126,7 +129,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", requires = "kernel")]
     kbuild: Option<PathBuf>,
     #[command(flatten)]
-    trace: traced::TraceArgs,
+    trace: TraceArgs,
     /// Where runs are kept.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -296,7 +299,7 @@ pub fn run(args: &Args) -> Result<Exit> {
                 run.dir(),
                 args.json,
             )?;
-            if args.trace.wanted() {
+            if args.trace.wish().is_some() {
                 pictures()?;
             }
             Ok(match summary::exit(&summary) {

@@ -17,79 +17,18 @@ use crate::{
         machine::RawBoot,
         measure::{Ended, Options, Sink, measure},
         plan::Trial,
-        scenario::hint,
         trace::{growth, record::Record, table},
     },
     edge::{process::Stopped, terminal},
     rig::{
         Rig, traces,
-        tracing::{Tracing, Wish},
+        tracing::Tracing,
+        wish::{TraceArgs, Wish},
     },
 };
 
-/// Windows that are shown and drawn where none is named.
-const WINDOWS: [&str; 2] = ["boot", "device_shutdown"];
 /// Functions and waits shown of each.
 const MOST: usize = 20;
-
-/// Options of `bench` for the tracer.
-#[derive(Debug, clap::Args)]
-pub struct TraceArgs {
-    /// Boot each variant once more and count its kernel's instructions by function, in the
-    /// window WINDOW (boot, device_shutdown, memory_dev_init, initcall:NAME, ...; default:
-    /// boot and device_shutdown). Virtual time only.
-    #[arg(
-        long,
-        value_name = "WINDOW",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        conflicts_with = "dry_run"
-    )]
-    profile: Option<String>,
-    /// Mark entry and return of this kernel function, beside the usual ones.
-    #[arg(long, value_name = "FUNCTION", conflicts_with = "dry_run")]
-    mark: Vec<String>,
-    /// The kernel's symbols (its vmlinux or System.map), where its build has none.
-    #[arg(long, value_name = "FILE")]
-    symbols: Option<PathBuf>,
-}
-
-impl TraceArgs {
-    fn wish(&self) -> Option<Wish> {
-        if self.profile.is_none() && self.mark.is_empty() {
-            return None;
-        }
-        let windows = match self.profile.as_deref() {
-            Some("") => WINDOWS.map(str::to_owned).into(),
-            Some(window) => vec![window.to_owned()],
-            None => Vec::new(),
-        };
-        Some(Wish {
-            profile: self.profile.is_some(),
-            windows,
-            marks: self.mark.clone(),
-            symbols: self.symbols.clone(),
-        })
-    }
-
-    /// Whether anything is.
-    pub fn wanted(&self) -> bool {
-        self.wish().is_some()
-    }
-
-    /// Checks, before anything is measured, that what is asked for can be had.
-    pub fn check(&self) -> Result<()> {
-        if let (Some(symbols), None) = (&self.symbols, self.wish()) {
-            let why = format!(
-                "--symbols {}: nothing is traced; add --profile or --mark",
-                symbols.display()
-            );
-            return Err(Fault::usage(why).into());
-        }
-        Ok(())
-    }
-}
 
 /// Makes the traced boots of `plan`, keeps what was seen in the run's folder `dir`, and prints
 /// it, unless `quiet`.
@@ -189,7 +128,7 @@ impl Sink for Keep<'_> {
         for path in traces::keep(&seen, &self.dir)? {
             self.progress.say(&format!("kept {}", path.display()));
         }
-        let text = text(&seen.record, self.wish);
+        let text = table::boot(&seen.record, &self.wish.windows, &self.wish.marks, MOST);
         self.texts.push(text.map_err(Fault::usage)?);
         if seen.record.point.is_some() && result.outcome == Outcome::Completed {
             let mut record = seen.record;
@@ -200,24 +139,4 @@ impl Sink for Keep<'_> {
         }
         Ok(())
     }
-}
-
-fn text(record: &Record, wish: &Wish) -> Result<String, String> {
-    let mut out = format!("## trace of {}: kernel {}\n\n", record.boot, record.kernel);
-    for name in &wish.windows {
-        let Some(window) = record.window(name) else {
-            let known: Vec<_> = record.windows.iter().map(|w| w.window.as_str()).collect();
-            let hint = hint(name, known.iter().copied());
-            return Err(format!(
-                "{} has no window `{}`{hint}",
-                record.boot,
-                name.escape_debug()
-            ));
-        };
-        out += &format!("### {}\n", table::profile(window, MOST));
-    }
-    if !wish.marks.is_empty() || !wish.profile {
-        out += &format!("### marks\n\n{}\n\n", table::marks(record, &wish.marks));
-    }
-    Ok(out)
 }

@@ -181,7 +181,11 @@ pub fn summary(growth: &Growth) -> String {
     } = growth;
     let largest = sizes.last().copied().unwrap_or(0);
     let mut out = format!("{boots}, {window}, kernel {kernel}: growth of functions over {over}\n");
-    let named: Vec<&Row> = growth.functions.iter().filter(|r| r.superlinear()).collect();
+    let named: Vec<&Row> = growth
+        .functions
+        .iter()
+        .filter(|r| r.superlinear())
+        .collect();
     if named.is_empty() {
         out += &format!(
             "no function with {FEWEST} instructions or more grows faster than {over}^{LINEAR}\n"
@@ -325,7 +329,11 @@ mod tests {
         );
         assert!(!text.contains("few") && text.contains("linear"), "{text}");
         let calm = growths(&[record(1, &[("f", 5)]), record(2, &[("f", 10)])], "boot").unwrap();
-        assert!(summary(&calm[0]).contains("no function"), "{}", summary(&calm[0]));
+        assert!(
+            summary(&calm[0]).contains("no function"),
+            "{}",
+            summary(&calm[0])
+        );
     }
 
     #[test]
@@ -340,7 +348,11 @@ mod tests {
             (vec![single], "boot", "no traced boot is of a sweep"),
             (vec![one.clone()], "boot", "two sizes"),
             (vec![one.clone(), cut], "boot", "was cut"),
-            (vec![one.clone(), record(20, &[])], "probe", "no window `probe`"),
+            (
+                vec![one.clone(), record(20, &[])],
+                "probe",
+                "no window `probe`",
+            ),
         ] {
             let error = growths(&records, window).unwrap_err();
             assert!(error.contains(want), "{error}");

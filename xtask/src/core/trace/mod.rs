@@ -8,6 +8,7 @@ pub mod growth;
 pub mod modules;
 pub mod names;
 pub mod parse;
+pub mod phases;
 pub mod record;
 pub mod spec;
 pub mod symbols;

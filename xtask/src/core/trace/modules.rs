@@ -135,26 +135,28 @@ fn base(elf: &object::File, copy: &[u8], symbol: &str, parts: &[&Part; 2]) -> Op
 
 fn symbols_of(elf: &object::File, section: SectionIndex, at: u64) -> Vec<(u64, u64, String)> {
     let size = elf.section_by_index(section).map_or(0, |s| s.size());
-    let mut found: Vec<(u64, u64, String)> = elf
+    let found = elf
         .symbols()
         .filter(|s| s.section_index() == Some(section) && s.kind() == SymbolKind::Text)
         .filter_map(|s| {
             let name = s.name().ok().filter(|n| !n.starts_with("__pfx_"))?;
-            Some((at + s.address(), s.size().min(MOST), name.to_owned()))
+            Some((at + s.address(), name.to_owned()))
         })
         .collect();
-    found.sort();
-    // A function reaches as far as the next, or the section's end.
-    let ends: Vec<u64> = found
-        .iter()
-        .skip(1)
-        .map(|f| f.0)
-        .chain([at + size])
-        .collect();
-    for (function, end) in found.iter_mut().zip(ends) {
-        function.1 = end;
-    }
-    found
+    ranges(found, at + size)
+}
+
+/// Begin, end and name of functions: each reaches as far as the next, or to the section's `end`.
+/// Of several names of one place (`init_module` is the name for the kernel) the module's own is
+/// taken.
+fn ranges(mut found: Vec<(u64, String)>, end: u64) -> Vec<(u64, u64, String)> {
+    let general = |name: &str| matches!(name, "init_module" | "cleanup_module");
+    found.sort_by_cached_key(|(at, name)| (*at, general(name), name.clone()));
+    found.dedup_by_key(|f| f.0);
+    let ends: Vec<u64> = found.iter().skip(1).map(|f| f.0).chain([end]).collect();
+    let both = found.into_iter().zip(ends);
+    both.map(|((at, name), end)| (at, end.min(at + MOST), name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -180,6 +182,23 @@ mod tests {
     fn a_file_that_is_no_module_is_refused() {
         assert!(place(b"\x7fELF", &copy("m")).is_err());
         assert!(place(b"", &copy("m")).is_err());
+    }
+
+    /// A module's initcall is known by its own name.
+    #[test]
+    fn of_two_names_of_one_place_the_modules_own_is_taken() {
+        let found = vec![
+            (0x10, "init_module".into()),
+            (0x10, "dummy_init".into()),
+            (0x40, "later".into()),
+        ];
+        assert_eq!(
+            ranges(found, 0x80),
+            [
+                (0x10, 0x40, "dummy_init".into()),
+                (0x40, 0x80, "later".into())
+            ]
+        );
     }
 
     #[test]

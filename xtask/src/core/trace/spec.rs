@@ -17,6 +17,8 @@ const MARKS: &[(&str, &str)] = &[
     ("memory_dev_init", "mw"),
     ("driver_attach", "mw"),
     ("run_init_process", "mw"),
+    // What user space reads before it triggers all devices, and when all are handled.
+    ("uevent_seqnum_show", "mw"),
     ("kernel_restart", "mw"),
     ("kernel_kexec", "mw"),
     ("device_shutdown", "mw"),

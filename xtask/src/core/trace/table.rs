@@ -3,9 +3,10 @@
 
 use std::fmt::Write;
 
-use super::{record::Record, tally::Profile};
+use super::{phases::Phase, record::Record, tally::Profile};
 use crate::core::{
     report::{Grid, table},
+    scenario::hint,
     units::Nanos,
 };
 
@@ -151,6 +152,48 @@ pub fn waits(profile: &Profile, most: usize) -> Grid {
             "times",
         ],
         rows,
+    )
+}
+
+/// What is shown of a traced boot: `windows`, or, where none is asked for, its phases and the
+/// calls of the functions in `marked`.
+///
+/// # Errors
+/// A window that the boot does not have, with the nearest name.
+pub fn boot(
+    record: &Record,
+    windows: &[String],
+    marked: &[String],
+    most: usize,
+) -> Result<String, String> {
+    let mut out = format!("## trace of {}: kernel {}\n\n", record.boot, record.kernel);
+    for name in windows {
+        let Some(window) = record.window(name) else {
+            let hint = hint(name, record.windows.iter().map(|w| w.window.as_str()));
+            return Err(format!(
+                "{} has no window `{}`{hint}",
+                record.boot,
+                name.escape_debug()
+            ));
+        };
+        let _ = writeln!(out, "### {}", profile(window, most));
+    }
+    if windows.is_empty() {
+        let _ = writeln!(out, "### phases\n\n{}\n", phases(record));
+    }
+    if windows.is_empty() || !marked.is_empty() {
+        let _ = writeln!(out, "### marks\n\n{}\n", marks(record, marked));
+    }
+    Ok(out)
+}
+
+/// The phases from boot to reboot that the marks show.
+pub fn phases(record: &Record) -> Grid {
+    let phases = super::phases::phases(&record.marks);
+    let row = |p: Phase| vec![p.name.to_owned(), duration(p.from), duration(p.to - p.from)];
+    table(
+        &["phase", "begins at", "took"],
+        phases.into_iter().map(row).collect(),
     )
 }
 

@@ -61,12 +61,14 @@ pub fn windows(trace: &Trace, names: &Names) -> Vec<Window> {
             cut: until.is_none(),
         });
     }
+    found.extend(coldplug(&first));
     for (name, visit) in &first {
         // Marks that are no borders of windows have nothing counted for them alone.
         if matches!(visit.argument, Argument::Device(_))
             || name == "start_kernel"
             || name == "run_init_process"
             || name == "rest_init"
+            || name == COUNTED
         {
             continue;
         }
@@ -101,6 +103,22 @@ pub fn windows(trace: &Trace, names: &Names) -> Vec<Window> {
     found
 }
 
+/// Reading the number of events so far: before devices are triggered, and after the last was
+/// handled. Between these two lies `coldplug`.
+const COUNTED: &str = "uevent_seqnum_show";
+
+fn coldplug(visits: &[(String, &Visit)]) -> Option<Window> {
+    let mut counted = visits.iter().filter(|(name, _)| name == COUNTED);
+    let ((_, before), (_, after)) = (counted.next()?, counted.next()?);
+    let (left, behind) = (before.left?, before.intervals.1?);
+    Some(Window {
+        name: "coldplug".into(),
+        span: (left, after.entered),
+        intervals: behind..after.intervals.0,
+        cut: false,
+    })
+}
+
 /// An address without its name is shown as itself.
 fn code_name(names: &Names, at: u64) -> String {
     names.at_any(at).unwrap_or_else(|| format!("{at:#x}"))
@@ -131,6 +149,7 @@ mod tests {
             "device_shutdown",
             "machine_restart",
             "driver_attach",
+            COUNTED,
         ]
         .map(str::to_owned)
         .into();
@@ -164,6 +183,16 @@ mod tests {
             name("machine_restart"),
             ("machine_restart".into(), (70, 80), false)
         );
+    }
+
+    #[test]
+    fn coldplug_lies_between_the_two_counts_of_events() {
+        let one = "s 10\ne 1 10 0 6 - -\ns 12\nr 1 12\ns 80\n";
+        assert!(all(one).iter().all(|w| w.0 != "coldplug"));
+        let two = "s 10\ne 1 10 0 6 - -\nr 1 12\ns 12\ns 40\ns 80\ne 2 80 0 6 - -\nr 2 82\ns 82\n";
+        let found = all(two);
+        let windows: Vec<_> = found.iter().filter(|w| w.0 != "all").collect();
+        assert_eq!(windows, [&("coldplug".into(), (12, 80), false)]);
     }
 
     #[test]

@@ -67,10 +67,7 @@ impl Kernel {
     /// in, or one of another kernel.
     pub fn ready(image: &Path, kbuild: &Path) -> Result<Self> {
         let usage = |m: String| anyhow::Error::from(Fault::usage(m));
-        let bytes =
-            fs::read(image).map_err(|e| usage(format!("kernel {}: {e}", image.display())))?;
-        let release = build::release_of_image(&bytes)
-            .map_err(|e| usage(format!("kernel {}: {e:#}", image.display())))?;
+        let (bytes, release) = read_image(image)?;
         let of_kbuild = build::release_of_kbuild(kbuild)
             .map_err(|e| usage(format!("{} is no directory that modules can be built in (a kernel's build tree or headers package): {e:#}", kbuild.display())))?;
         if release != of_kbuild {
@@ -106,6 +103,34 @@ impl Kernel {
             build: None,
         })
     }
+
+    /// A kernel built elsewhere that no module is built for.
+    ///
+    /// # Errors
+    /// Usage: a file that is no bzImage.
+    pub fn bare(image: &Path) -> Result<Self> {
+        let (bytes, release) = read_image(image)?;
+        let absolute = image.canonicalize();
+        Ok(Self {
+            key: key_of(&[b"bare", &bytes]),
+            image: absolute.with_context(|| format!("resolving {}", image.display()))?,
+            system_map: None,
+            kbuild: PathBuf::new(),
+            release,
+            source: format!("ready-made {}", image.display()),
+            compiler: "unknown".into(),
+            build: None,
+        })
+    }
+}
+
+/// The bytes of a bzImage, and its release.
+fn read_image(image: &Path) -> Result<(Vec<u8>, String)> {
+    let usage = |m: String| anyhow::Error::from(Fault::usage(m));
+    let bytes = fs::read(image).map_err(|e| usage(format!("kernel {}: {e}", image.display())))?;
+    let release = build::release_of_image(&bytes)
+        .map_err(|e| usage(format!("kernel {}: {e:#}", image.display())))?;
+    Ok((bytes, release))
 }
 
 /// Provides the kernel of `spec` from the cache, or fetches, patches, configures and

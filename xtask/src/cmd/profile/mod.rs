@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask profile`: shows and compares what the tracer saw.
 
+mod boot;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -45,6 +47,9 @@ enum Action {
         /// As for `show`.
         b: String,
     },
+    /// Boot a kernel with no patch and no module of ours, and restart it: what its functions'
+    /// symbols alone show.
+    Boot(Box<boot::Args>),
     /// How functions grow over the sizes of a sweep; those that grow faster than what there is
     /// more of are named.
     Growth {
@@ -78,6 +83,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             ))?;
             Ok(Exit::Done)
         }
+        Action::Boot(boot) => boot::run(boot, args.most),
         Action::Growth { boots, json } => grow(&results, boots, *json, args),
     }
 }
@@ -116,6 +122,8 @@ fn show(record: &Record, args: &Args) -> Result<Exit> {
         }
         None => {
             terminal::out_line(&table::windows(record, args.most).to_string())?;
+            terminal::out_line("")?;
+            terminal::out_line(&table::phases(record).to_string())?;
             terminal::out_line("")?;
             terminal::out_line(&table::marks(record, &[]).to_string())?;
         }
@@ -175,7 +183,10 @@ fn records(results: &Path, run: &str) -> Result<Vec<Record>> {
     let dir = results.join(&id);
     let all = traces::records(&dir);
     if all.is_empty() {
-        let why = format!("{} has no traces: make one with bench --profile", dir.display());
+        let why = format!(
+            "{} has no traces: make one with bench --profile",
+            dir.display()
+        );
         return Err(Fault::usage(why).into());
     }
     all.iter().map(|path| traces::read(path)).collect()

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a user asks of the tracer: the same options wherever something boots.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::core::fault::Fault;
+
+/// Windows that are shown and drawn where none is named.
+const WINDOWS: [&str; 2] = ["boot", "device_shutdown"];
+
+/// What is to be traced.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// A profile, or only marks.
+    pub profile: bool,
+    /// Windows to show and draw.
+    pub windows: Vec<String>,
+    /// Functions to mark beside the usual ones.
+    pub marks: Vec<String>,
+    /// Symbols of the kernel, instead of its build's.
+    pub symbols: Option<PathBuf>,
+}
+
+/// Options for the tracer.
+#[derive(Debug, clap::Args)]
+pub struct TraceArgs {
+    /// Have the tracer watch a boot and count its kernel's instructions by function, in the
+    /// window WINDOW (boot, device_shutdown, memory_dev_init, coldplug, initcall:NAME, ...;
+    /// default: boot and device_shutdown). Virtual time only.
+    #[arg(
+        long,
+        value_name = "WINDOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ""
+    )]
+    profile: Option<String>,
+    /// Mark entry and return of this kernel function, beside the usual ones.
+    #[arg(long, value_name = "FUNCTION")]
+    mark: Vec<String>,
+    /// The kernel's symbols (its vmlinux or System.map), where its build has none.
+    #[arg(long, value_name = "FILE")]
+    symbols: Option<PathBuf>,
+}
+
+impl TraceArgs {
+    /// What is to be traced, if anything is.
+    pub fn wish(&self) -> Option<Wish> {
+        if self.profile.is_none() && self.mark.is_empty() {
+            return None;
+        }
+        Some(self.at_least_marks())
+    }
+
+    /// What is to be traced where something is in any case.
+    pub fn at_least_marks(&self) -> Wish {
+        let windows = match self.profile.as_deref() {
+            Some("") => WINDOWS.map(str::to_owned).into(),
+            Some(window) => vec![window.to_owned()],
+            None => Vec::new(),
+        };
+        Wish {
+            profile: self.profile.is_some(),
+            windows,
+            marks: self.mark.clone(),
+            symbols: self.symbols.clone(),
+        }
+    }
+
+    /// Checks, before anything is measured, that what is asked for can be had.
+    ///
+    /// # Errors
+    /// Usage: symbols of nothing that is traced.
+    pub fn check(&self) -> Result<()> {
+        if let (Some(symbols), None) = (&self.symbols, self.wish()) {
+            let why = format!(
+                "--symbols {}: nothing is traced; add --profile or --mark",
+                symbols.display()
+            );
+            return Err(Fault::usage(why).into());
+        }
+        Ok(())
+    }
+}
