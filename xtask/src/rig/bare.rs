@@ -80,9 +80,7 @@ pub fn boot(
 
 fn trial(image: &Path, given: &Given) -> Result<Trial> {
     let stem = image.file_name().unwrap_or_default().to_string_lossy();
-    // Whatever the file is called, it names a kernel and files of a trace.
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
-    let name: String = stem.chars().filter(|c| plain(*c)).take(60).collect();
+    let name = name(&stem);
     let Given {
         cpus,
         memory,
@@ -97,4 +95,61 @@ fn trial(image: &Path, given: &Given) -> Result<Trial> {
     let scenario = scenario::parse("kernel.yaml", &text, &Known::default()).map_err(Fault::from)?;
     let mut trials = plan(&[Arc::new(scenario)], Overrides::default());
     Ok(trials.swap_remove(0))
+}
+
+/// Whatever a file is called: the name of a kernel.
+fn name(stem: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+    let name: String = stem
+        .to_ascii_lowercase()
+        .chars()
+        .filter(|c| plain(*c))
+        .collect();
+    let name: String = name.trim_matches(['-', '.']).chars().take(40).collect();
+    if name.is_empty() {
+        "kernel".into()
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(cpus: u32, memory: &str, words: &[&str]) -> Given {
+        Given {
+            cpus,
+            memory: memory.into(),
+            words: words.iter().map(|w| (*w).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn any_file_is_a_kernel_by_some_name() {
+        for file in [
+            "/boot/vmlinuz-6.1.0-53-amd64",
+            "bzImage",
+            "a b'\"\n",
+            "..",
+            "_",
+        ] {
+            let trial = trial(Path::new(file), &given(2, "512 MiB", &["quiet"])).unwrap();
+            assert_eq!(trial.scenario.machine.cpus, 2, "{file}");
+            assert!(trial.boots_again());
+        }
+        assert_eq!(name("bzImage"), "bzimage");
+        assert_eq!(name("-"), "kernel");
+    }
+
+    #[test]
+    fn a_machine_that_cannot_be_is_refused() {
+        for (given, want) in [
+            (given(1, "lots", &[]), "memory"),
+            (given(1, "512 MiB", &["init=/bin/sh"]), "init=/bin/sh"),
+        ] {
+            let error = trial(Path::new("bzImage"), &given).unwrap_err();
+            assert!(error.to_string().contains(want), "{error}");
+        }
+    }
 }
