@@ -2,6 +2,8 @@
 //! Marks without a profile: only the marked functions' first instructions and returns are
 //! looked at, so that a boot costs next to nothing more.
 
+use rustc_hash::FxHashSet;
+
 use crate::{
     flow::Guest,
     out::{Out, word},
@@ -14,8 +16,10 @@ struct Open {
     id: u32,
     /// The stack pointer at entry, where the return address is; 0: cannot be known.
     stack: u64,
-    /// It went on by a jump into another function, whose return is its own.
+    /// It went on by a jump into another function, whose return is its own: any may be.
     elsewhere: bool,
+    /// The same, and it is looked out for where it returns to; 0: no.
+    back: u64,
 }
 
 /// See the module.
@@ -23,9 +27,22 @@ struct Open {
 pub struct Marks {
     serial: u32,
     open: Vec<Open>,
+    /// Where returns of functions that went on elsewhere are looked out for.
+    backs: FxHashSet<u64>,
+    /// Where blocks begin that were translated without a look-out.
+    translated: FxHashSet<u64>,
 }
 
 impl Marks {
+    /// A block is translated that begins at `pc`: whether it needs a look-out.
+    pub fn translates(&mut self, pc: u64) -> bool {
+        let needs = self.backs.contains(&pc);
+        if !needs && pc >> 63 == 1 {
+            self.translated.insert(pc);
+        }
+        needs
+    }
+
     /// Whether some function went on elsewhere: then any return may be its.
     #[cfg(any(feature = "conditions", test))]
     pub fn elsewhere(&self) -> bool {
@@ -49,6 +66,7 @@ impl Marks {
             id: function.id,
             stack,
             elsewhere: false,
+            back: 0,
         });
         let (serial, id) = (self.serial, function.id);
         out.line(format_args!("e {serial} {ns} {vcpu} {id} {argument} -"));
@@ -77,14 +95,39 @@ impl Marks {
         }
     }
 
-    /// The function `id` goes on in another with this stack pointer.
-    pub fn leaves(&mut self, id: u32, stack: u64) {
-        if let Some(open) = self
-            .open
-            .iter_mut()
-            .rfind(|o| o.id == id && o.stack == stack && stack != 0)
-        {
-            open.elsewhere = true;
+    /// The function `id` goes on in another with this stack pointer, and will return to `back`.
+    /// A look-out can only be in blocks that are translated from now on; else every return is
+    /// looked at.
+    pub fn leaves(&mut self, id: u32, stack: u64, back: Option<u64>) {
+        let ours = |o: &&mut Open| o.id == id && o.stack == stack && stack != 0;
+        let Some(open) = self.open.iter_mut().rfind(ours) else {
+            return;
+        };
+        match back {
+            Some(back) if self.backs.contains(&back) || !self.translated.contains(&back) => {
+                self.backs.insert(back);
+                open.back = back;
+            }
+            _ => open.elsewhere = true,
+        }
+    }
+
+    /// Whether some function returned when `at` is come to with this stack pointer.
+    pub fn is_back(&self, at: u64, stack: u64) -> bool {
+        self.back(at, stack).is_some()
+    }
+
+    fn back(&self, at: u64, stack: u64) -> Option<usize> {
+        // Of the return address that was on the stack nothing is left.
+        let ours = |o: &Open| o.back == at && o.stack.wrapping_add(8) == stack;
+        self.open.iter().rposition(ours)
+    }
+
+    /// It did, at `ns`.
+    pub fn comes_back(&mut self, at: u64, ns: i64, stack: u64, out: &mut Out) {
+        if let Some(index) = self.back(at, stack) {
+            let serial = self.open.remove(index).serial;
+            out.line(format_args!("r {serial} {ns}"));
         }
     }
 
@@ -154,15 +197,25 @@ mod tests {
         marks.returns(Some(1), 30, 0x100, &mut out);
         // Function 2 goes on in one that is not marked.
         marks.entered(&function(2), 40, 0x800, 0, "-", &mut out);
-        marks.leaves(2, 0x800);
+        assert!(!marks.translates(0xffff_ffff_8100_0000));
+        marks.leaves(2, 0x800, Some(0xffff_ffff_8100_0000));
         assert!(marks.elsewhere());
         marks.returns(None, 45, 0x700, &mut out);
         marks.returns(None, 50, 0x800, &mut out);
         assert!(!marks.elsewhere());
         marks.returns(Some(1), 60, 0x900, &mut out);
         marks.returns(Some(1), 70, 0x900, &mut out);
+        // And once more: where it returns to has not been translated yet.
+        let back = 0xffff_ffff_8200_0000;
+        marks.entered(&function(2), 80, 0x800, 0, "-", &mut out);
+        marks.leaves(2, 0x800, Some(back));
+        assert!(!marks.elsewhere() && marks.translates(back));
+        assert!(!marks.is_back(back, 0x800) && marks.is_back(back, 0x808));
+        marks.comes_back(back, 90, 0x908, &mut out);
+        marks.comes_back(back, 95, 0x808, &mut out);
+        marks.comes_back(back, 99, 0x808, &mut out);
         let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
         let returns: Vec<_> = text.lines().filter(|l| l.starts_with('r')).collect();
-        assert_eq!(returns, ["r 1 30", "r 3 50", "r 2 60"]);
+        assert_eq!(returns, ["r 1 30", "r 3 50", "r 2 60", "r 4 95"]);
     }
 }

@@ -287,6 +287,8 @@ enum What {
     Leaves,
     /// A return of some function that is not marked.
     OtherReturns,
+    /// Where functions return to that went on elsewhere.
+    Back,
     Resets,
 }
 
@@ -346,6 +348,21 @@ impl Tracer {
                     what,
                 },
             );
+        }
+        if self.marks.translates(pc) {
+            let function = Function {
+                address: pc,
+                id: 0,
+                flags: Flags(0),
+            };
+            // The return was the instruction before.
+            let (left, what) = (shift(count + 1), What::Back);
+            let place = Place {
+                function,
+                left,
+                what,
+            };
+            self.watch(unsafe { sys::qemu_plugin_tb_get_insn(tb, 0) }, place);
         }
         // Entries: marked functions that begin in this block.
         let from = self.spec.functions.partition_point(|f| f.address < pc);
@@ -443,9 +460,15 @@ unsafe extern "C" fn on_place(vcpu: c_uint, place: *mut c_void) {
     };
     let stack = guest.stack_pointer().unwrap_or(0);
     let (marks, out) = (&mut tracer.marks, &mut tracer.flow.out);
-    // While a function that went on elsewhere is open, every return comes here.
+    // While a function that went on elsewhere is open, every return may come here.
     let of = (place.what == What::Returns).then_some(place.function.id);
-    if matches!(place.what, What::Returns | What::OtherReturns) && !marks.closes(of, stack) {
+    let at = place.function.address;
+    let matters = match place.what {
+        What::Returns | What::OtherReturns => marks.closes(of, stack),
+        What::Back => marks.is_back(at, stack),
+        _ => true,
+    };
+    if !matters {
         return;
     }
     let now = guest.now() - (place.left << tracer.spec.shift);
@@ -456,7 +479,8 @@ unsafe extern "C" fn on_place(vcpu: c_uint, place: *mut c_void) {
         }
         What::Loads => crate::marks::loads(&mut guest, out),
         What::Returns | What::OtherReturns => marks.returns(of, now, stack, out),
-        What::Leaves => marks.leaves(place.function.id, stack),
+        What::Leaves => marks.leaves(place.function.id, stack, guest.pointer(stack)),
+        What::Back => marks.comes_back(at, now, stack, out),
         What::Resets => marks.reset(now, out),
     }
     #[cfg(feature = "conditions")]
