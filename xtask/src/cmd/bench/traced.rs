@@ -130,7 +130,7 @@ impl Sink for Keep<'_> {
         }
         let text = table::boot(&seen.record, &self.wish.windows, &self.wish.marks, MOST);
         self.texts.push(text.map_err(Fault::usage)?);
-        if seen.record.point.is_some() && result.outcome == Outcome::Completed {
+        if seen.record.point.is_some() && !result.outcome.is_failure() {
             let mut record = seen.record;
             record.marks.clear();
             let wanted = |name: &String| self.wish.windows.contains(name);
