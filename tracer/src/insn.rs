@@ -73,6 +73,15 @@ pub fn is_jump(bytes: &[u8]) -> bool {
     plain.is_some_and(|at| matches!(bytes[at], 0xe9 | 0xeb))
 }
 
+/// Whether it is a jump to where a register or memory says.
+pub fn is_indirect_jump(bytes: &[u8]) -> bool {
+    let plain = bytes
+        .iter()
+        .position(|b| !matches!(b, 0x2e | 0x3e | 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f));
+    let code = plain.map(|at| &bytes[at..]);
+    matches!(code, Some([0xff, modrm, ..]) if matches!(modrm >> 3 & 7, 4 | 5))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +125,8 @@ mod tests {
     fn a_jump_is_one_that_is_always_taken() {
         assert!(is_jump(&[0xe9, 0, 0, 0, 0]) && is_jump(&[0x3e, 0xeb, 0]));
         assert!(!is_jump(&[0x75, 0]) && !is_jump(&[0xc3]) && !is_jump(&[]));
+        assert!(is_indirect_jump(&[0xff, 0xe0]) && is_indirect_jump(&[0x3e, 0x41, 0xff, 0xe3]));
+        assert!(!is_indirect_jump(&[0xff, 0xd0]) && !is_indirect_jump(&[0xe9, 0, 0, 0, 0]));
+        assert!(!is_indirect_jump(&[0xff]) && !is_indirect_jump(&[]));
     }
 }

@@ -120,7 +120,10 @@ impl Tracer {
         let marked = function.flags.any(Flags::MARK | Flags::PART);
         let to = (target != 0).then(|| self.spec.at(target)).flatten();
         let thunk = insn::is_jump(bytes) && to.is_some_and(|f| f.flags.any(Flags::THUNK));
-        let elsewhere = insn::is_jump(bytes) && to.is_some_and(|f| f.id != function.id);
+        // A jump by a table within the function is taken for one that leaves it, which harms
+        // nothing: its own return ends it as well.
+        let elsewhere = insn::is_indirect_jump(bytes)
+            || insn::is_jump(bytes) && to.is_some_and(|f| f.id != function.id);
         let what = match (end, marked) {
             (End::Ret, true) => What::Returns,
             (End::Plain, true) if thunk => What::Returns,
