@@ -134,7 +134,7 @@ mod tests {
             "..",
             "_",
         ] {
-            let trial = trial(Path::new(file), &given(2, "512 MiB", &["quiet"])).unwrap();
+            let trial = trial(Path::new(file), &given(2, "512 MiB", &["nosmt"])).unwrap();
             assert_eq!(trial.scenario.machine.cpus, 2, "{file}");
             assert!(trial.boots_again());
         }

@@ -321,7 +321,7 @@ mod tests {
         let slots = &growth.functions.iter().find(|r| r.name == "slot_search");
         let slots = slots.unwrap();
         assert!((slots.fit.unwrap().exponent - 2.0).abs() < 1e-6);
-        assert!(slots.share > 0.1 && slots.share_ahead > 4.0 * slots.share);
+        assert!(slots.share > 0.1 && slots.share_ahead > 3.0 * slots.share);
         let text = text(&growth, 2);
         assert!(
             text.contains("superlinear: slot_search grows as devices^2.00 (at the end ^2.00)"),

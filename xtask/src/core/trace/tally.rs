@@ -2,7 +2,7 @@
 //! Adds up what a trace has of one window: by function, by call stack, and into what its
 //! time went.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -110,13 +110,31 @@ const FINEST: i64 = 100_000;
 pub struct Tree<'a> {
     trace: &'a Trace,
     names: Vec<Option<String>>,
+    /// Whether a node is of a function that none above it is of: with what it called it counts
+    /// for that function once.
+    outermost: Vec<bool>,
+    /// Whether it is of the kernel, for a task or in an interrupt.
+    of_kernel: Vec<bool>,
 }
 
 impl<'a> Tree<'a> {
     /// Looks up the name of every node.
     pub fn new(trace: &'a Trace, names: &Names) -> Self {
-        let names = trace.nodes.iter().map(|n| names.of(n.key)).collect();
-        Self { trace, names }
+        let names: Vec<Option<String>> = trace.nodes.iter().map(|n| names.of(n.key)).collect();
+        let outermost = outermost(trace, &names);
+        let mut of_kernel: Vec<bool> = Vec::with_capacity(names.len());
+        for node in &trace.nodes {
+            of_kernel.push(match node.parent.checked_sub(ROOTS) {
+                Some(index) => of_kernel[index as usize],
+                None => matches!(node.parent, TASKS | INTERRUPTS),
+            });
+        }
+        Self {
+            trace,
+            names,
+            outermost,
+            of_kernel,
+        }
     }
 
     fn name(&self, node: u32) -> &str {
@@ -167,55 +185,57 @@ impl<'a> Tree<'a> {
             ns_per_instruction: 1 << self.trace.shift,
             ..Profile::default()
         };
-        let mut total = 0;
-        for (node, (count, calls)) in self.counts(window) {
-            total += count;
-            self.add(&mut profile, node, count, calls);
-        }
+        let counts = self.counts(window);
+        let total: i64 = counts.values().map(|(count, _)| count).sum();
+        self.add(&mut profile, counts);
         profile.waits = self.waits(window);
         profile.idle = profile.waits.iter().map(|w| w.ns).sum();
         profile.unaccounted = profile.length - profile.idle - total * profile.ns_per_instruction;
         profile
     }
 
-    fn add(&self, profile: &mut Profile, node: u32, count: i64, calls: u64) {
-        let stack = self.stack(node);
-        match stack[0] {
-            USER => return profile.user += count,
-            FIRMWARE => return profile.firmware += count,
-            INTERRUPTS => profile.interrupts += count,
-            _ => profile.tasks += count,
-        }
-        let known = node >= ROOTS && self.names[(node - ROOTS) as usize].is_some();
-        if !known {
-            profile.nameless += count;
-        }
-        let own = profile
-            .functions
-            .entry(self.name(node).to_owned())
-            .or_default();
-        own.own += count;
-        own.calls += calls;
-        if !self.trace.stacks {
-            return;
-        }
-        // A function that calls itself has its instructions once.
-        let names: BTreeSet<&str> = stack
-            .iter()
-            .filter(|n| **n >= ROOTS)
-            .map(|n| self.name(*n))
+    fn add(&self, profile: &mut Profile, counts: BTreeMap<u32, (i64, u64)>) {
+        let mut functions: BTreeMap<&str, Function> = BTreeMap::new();
+        // Own instructions, calls, and the instructions of all that was called.
+        let mut left: BTreeMap<u32, (i64, u64, i64)> = counts
+            .into_iter()
+            .map(|(node, (own, calls))| (node, (own, calls, 0)))
             .collect();
-        for name in names {
-            if let Some(function) = profile.functions.get_mut(name) {
-                function.with_callees += count;
-            } else {
-                let function = Function {
-                    with_callees: count,
-                    ..Function::default()
-                };
-                profile.functions.insert(name.to_owned(), function);
+        // A caller's number is less than those of whom it calls.
+        while let Some((node, (own, calls, below))) = left.pop_last() {
+            let all = own + below;
+            match node {
+                USER => profile.user += all,
+                FIRMWARE => profile.firmware += all,
+                INTERRUPTS => profile.interrupts += all,
+                TASKS => profile.tasks += all,
+                _ => {}
+            }
+            let parent = self.parent(node);
+            if let Some(parent) = parent {
+                left.entry(parent).or_default().2 += all;
+            }
+            let of_kernel = match node.checked_sub(ROOTS) {
+                Some(index) => self.of_kernel[index as usize],
+                None => matches!(node, TASKS | INTERRUPTS) && (own, calls) != (0, 0),
+            };
+            if !of_kernel {
+                continue;
+            }
+            if node < ROOTS || self.names[(node - ROOTS) as usize].is_none() {
+                profile.nameless += own;
+            }
+            let function = functions.entry(self.name(node)).or_default();
+            function.own += own;
+            function.calls += calls;
+            // A function that calls itself has its instructions once.
+            let outermost = parent.is_some() && self.outermost[(node - ROOTS) as usize];
+            if self.trace.stacks && outermost {
+                function.with_callees += all;
             }
         }
+        let named = functions.into_iter();
+        profile.functions = named.map(|(name, f)| (name.to_owned(), f)).collect();
     }
 
     fn waits(&self, window: &Window) -> Vec<Wait> {
@@ -318,167 +338,28 @@ impl<'a> Tree<'a> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::{
-        super::{
-            parse::{Interval, Key, Node, Visit},
-            window::windows,
-        },
-        *,
+/// Of each node, whether no node above it is of the same function.
+fn outermost(trace: &Trace, names: &[Option<String>]) -> Vec<bool> {
+    let mut numbers: BTreeMap<&Option<String>, u32> = BTreeMap::new();
+    let functions: Vec<u32> = names
+        .iter()
+        .map(|name| {
+            let next = numbers.len() as u32;
+            *numbers.entry(name).or_insert(next)
+        })
+        .collect();
+    let is_first = |node: usize| {
+        let mut above = trace.nodes[node].parent;
+        while let Some(index) = above.checked_sub(ROOTS) {
+            if functions[index as usize] == functions[node] {
+                return false;
+            }
+            above = trace.nodes[index as usize].parent;
+        }
+        true
     };
-
-    fn names(count: usize) -> Vec<String> {
-        (0..count).map(|n| format!("f{n}")).collect()
-    }
-
-    fn whole(trace: &Trace) -> Profile {
-        let known = names(8);
-        let names = Names {
-            known: &known,
-            modules: &[],
-            symbols: None,
-        };
-        let window = windows(trace, &names).remove(0);
-        Tree::new(trace, &names).profile(&window)
-    }
-
-    fn trace(nodes: Vec<Node>, counts: Vec<(u32, i64, u32)>, end: i64) -> Trace {
-        Trace {
-            stacks: true,
-            shift: 1,
-            nodes,
-            intervals: vec![Interval { end, counts }],
-            boots: vec![(0, 0)],
-            complete: true,
-            ..Trace::default()
-        }
-    }
-
-    fn node(parent: u32, known: u32) -> Node {
-        Node {
-            parent,
-            key: Key::Known(known),
-        }
-    }
-
-    #[test]
-    fn instructions_belong_to_a_function_and_once_to_each_of_its_callers() {
-        // f0 calls f1, which calls f0 again; an interrupt runs f1.
-        let nodes = vec![node(TASKS, 0), node(4, 1), node(5, 0), node(INTERRUPTS, 1)];
-        let counts = vec![(4, 10, 1), (5, 20, 2), (6, 5, 3), (7, 7, 1), (USER, 100, 0)];
-        let profile = whole(&trace(nodes, counts, 2 * 142));
-        let of = |name: &str| profile.functions[name].clone();
-        assert_eq!(
-            (of("f0").own, of("f0").with_callees, of("f0").calls),
-            (15, 35, 4)
-        );
-        assert_eq!((of("f1").own, of("f1").with_callees), (27, 32));
-        assert_eq!(
-            (profile.tasks, profile.interrupts, profile.user),
-            (35, 7, 100)
-        );
-        assert_eq!((profile.unaccounted, profile.nameless), (0, 0));
-    }
-
-    #[test]
-    fn what_has_no_name_is_counted_as_such() {
-        let nodes = vec![
-            node(TASKS, 99),
-            Node {
-                parent: TASKS,
-                key: Key::At(1 << 63),
-            },
-        ];
-        let profile = whole(&trace(nodes, vec![(4, 10, 1), (5, 20, 1)], 60));
-        assert_eq!(profile.nameless, 30);
-        assert_eq!(profile.attributed(), 0.0);
-    }
-
-    #[test]
-    fn waits_belong_to_who_was_waited_for() {
-        let nodes = vec![node(TASKS, 0), node(4, 1)];
-        let mut trace = trace(nodes, vec![(4, 10, 1)], 1000);
-        let idle = |begin, length, node, task: &str| Idle {
-            begin,
-            length,
-            node,
-            task: task.into(),
-        };
-        trace.idle = vec![
-            idle(20, 400, 5, "a"),
-            idle(500, 100, 5, "a"),
-            idle(990, 50, 4, "b"),
-        ];
-        let profile = whole(&trace);
-        let found: Vec<_> = profile
-            .waits
-            .iter()
-            .map(|w| (w.ns, w.times, w.task.as_str()))
-            .collect();
-        assert_eq!(found, [(500, 2, "a"), (10, 1, "b")]);
-        assert_eq!(profile.waits[0].stack, ["f0", "f1"]);
-        assert_eq!(profile.idle, 510);
-    }
-
-    #[test]
-    fn a_thread_that_has_nothing_to_do_ends_no_wait_and_a_device_is_named() {
-        // f0 is kthread's place in these names: see `names`.
-        let known: Vec<String> = ["kthread", "worker_thread", "device_shutdown", "msleep"]
-            .map(str::to_owned)
-            .into();
-        let nodes = vec![node(TASKS, 0), node(4, 1), node(TASKS, 2), node(6, 3)];
-        let mut trace = trace(nodes, vec![], 1000);
-        let idle = |begin, length, node| Idle {
-            begin,
-            length,
-            node,
-            task: String::new(),
-        };
-        trace.idle = vec![idle(100, 50, 5), idle(160, 40, 7)];
-        trace.visits = vec![Visit {
-            entered: 90,
-            left: Some(220),
-            intervals: (0, None),
-            function: 2,
-            argument: Argument::Device("0000:00:01.0".into()),
-            task: String::new(),
-            cpu: 0,
-        }];
-        let names = Names {
-            known: &known,
-            modules: &[],
-            symbols: None,
-        };
-        let window = windows(&trace, &names).remove(0);
-        let waits = Tree::new(&trace, &names).profile(&window).waits;
-        assert_eq!(waits.len(), 1);
-        assert_eq!(
-            (waits[0].ns, waits[0].device.as_str()),
-            (90, "0000:00:01.0")
-        );
-        assert_eq!(waits[0].stack, ["device_shutdown", "msleep"]);
-    }
-
-    proptest! {
-        /// Whatever was executed and waited for, the parts add up to the window.
-        #[test]
-        fn the_parts_are_the_window(
-            parents in prop::collection::vec(0u32..4, 1..20),
-            counts in prop::collection::vec((0u32..20, 0i64..1000), 0..40),
-            idle in prop::collection::vec((0i64..5000, 1i64..300), 0..10),
-        ) {
-            let nodes: Vec<_> = parents.iter().enumerate().map(|(n, p)| node(*p, n as u32 % 8)).collect();
-            let most = nodes.len() as u32 + ROOTS;
-            let counts: Vec<_> = counts.into_iter().map(|(n, c)| (n % most, c, 1)).collect();
-            let mut trace = trace(nodes, counts, 6000);
-            trace.idle = idle.into_iter().map(|(begin, length)| Idle { begin, length, node: TASKS, task: String::new() }).collect();
-            let p = whole(&trace);
-            let instructions = p.tasks + p.interrupts + p.user + p.firmware;
-            prop_assert_eq!(instructions * 2 + p.idle + p.unaccounted, p.length);
-            prop_assert_eq!(p.functions.values().map(|f| f.own).sum::<i64>(), p.kernel());
-        }
-    }
+    (0..functions.len()).map(is_first).collect()
 }
+
+#[cfg(test)]
+mod tests;
