@@ -39,6 +39,10 @@ pub enum Command {
     Test(cmd::test::Args),
     /// Say what this machine has, what is missing, and how a bench would run.
     Doctor(cmd::doctor::Args),
+    /// Make one run of its shards.
+    Merge(cmd::merge::Args),
+    /// What is run again and again, as a table or for a CI system.
+    Matrix(cmd::matrix::Args),
     /// List the scenarios.
     List(cmd::list::Args),
     /// Show what a scenario expands to.

@@ -22,6 +22,8 @@ fn main() -> ExitCode {
         Command::Profile(args) => cmd::profile::run(args),
         Command::Test(args) => cmd::test::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),
+        Command::Matrix(args) => cmd::matrix::run(args),
+        Command::Merge(args) => cmd::merge::run(args),
         Command::List(args) => cmd::list::run(args),
         Command::Show(args) => cmd::show::run(args),
         Command::Shell(args) => cmd::shell::run(args),

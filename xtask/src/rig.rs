@@ -7,7 +7,9 @@ pub mod bare;
 mod checkout;
 mod exported;
 pub mod history;
+pub mod merge;
 mod pictures;
+mod shared;
 mod stored;
 pub mod traces;
 pub mod tracing;
@@ -22,12 +24,14 @@ use std::{
 
 use anyhow::{Context, Result};
 
+use self::artifacts::without_effect;
 pub use self::{
     artifacts::{Artifacts, ReadyKernel},
     checkout::{checkout, known},
     exported::exported,
     pictures::draw,
-    stored::Stored,
+    shared::Shared,
+    stored::{Stored, planned, whole_plan},
 };
 use crate::{
     core::{
@@ -43,7 +47,7 @@ use crate::{
         files::{human, touch, write_whole},
         host::resources::Resources,
         process, qemu,
-        store::{Header, MachineRecord},
+        store::{Header, KernelRecord, MachineRecord},
     },
 };
 
@@ -57,6 +61,7 @@ struct Ready {
 /// The real machine: QEMU with everything that the plan's trials need.
 pub struct Rig {
     artifacts: Artifacts,
+    records: Vec<KernelRecord>,
     host: qemu::Host,
     ready: BTreeMap<String, Ready>,
     rom: PathBuf,
@@ -104,6 +109,7 @@ impl Rig {
         let rom = artifacts.cache.root().join("sync.rom");
         write_whole(&rom, &qemu::sync_rom())?;
         let mut rig = Self {
+            records: artifacts.records()?,
             artifacts,
             host,
             ready,
@@ -116,7 +122,7 @@ impl Rig {
             let line = rig.command(trial, rig.scratch.path())?;
             rig.notes.extend(line.notes.iter().map(ToString::to_string));
         }
-        rig.notes.extend(rig.artifacts.without_effect()?);
+        rig.notes.extend(without_effect(&rig.records));
         for note in &rig.notes {
             say(&format!("note: {note}"));
         }
@@ -240,6 +246,11 @@ impl Rig {
         }
     }
 
+    /// What run.yaml says about the kernels.
+    pub fn records(&self) -> Vec<KernelRecord> {
+        self.records.clone()
+    }
+
     /// Checks that this machine would go on with what run `header` began.
     ///
     /// # Errors
@@ -253,7 +264,12 @@ impl Rig {
             ("PID 1", now.init != was.init),
             (
                 "kernel, compiler or modules",
-                self.artifacts.records() != header.kernels,
+                self.records.len() != header.kernels.len()
+                    || self
+                        .records
+                        .iter()
+                        .zip(&header.kernels)
+                        .any(|(a, b)| !same(a, b)),
             ),
         ]
         .into_iter()
@@ -269,6 +285,15 @@ impl Rig {
         );
         Err(Fault::usage(why).into())
     }
+}
+
+/// Whether two records are of the same kernel; older ones do not say what their image is.
+fn same(a: &KernelRecord, b: &KernelRecord) -> bool {
+    let without = |k: &KernelRecord| KernelRecord {
+        image: String::new(),
+        ..k.clone()
+    };
+    without(a) == without(b)
 }
 
 /// Guest memory is taken as it is touched, and a kernel touches its page structures at once:

@@ -77,6 +77,7 @@ fn header() -> Header {
         under_test: Default::default(),
         scenarios: vec![],
         ready_kernel: None,
+        shard: None,
         host: json!({"cpu": "A host's CPU", "cpus": 2, "distribution": "Debian GNU/Linux 12"}),
         machine: Default::default(),
         kernels: vec![],

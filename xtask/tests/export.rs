@@ -166,39 +166,9 @@ fn files_are_whole() {
     assert!(code == Some(2) && error.contains("none/out.csv"), "{error}");
 }
 
-/// The readers, in an environment of their own below target/, made once.
+/// The readers.
 fn readers() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python");
-    let wanted = here.join("requirements.txt");
-    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");
-    let made = venv.join("requirements.txt");
-    let python = venv.join("bin/python");
-    if fs::read(&made).ok() != fs::read(&wanted).ok() {
-        let _ = fs::remove_dir_all(&venv);
-        let done = |command: &mut Command| {
-            let output = command.output();
-            let output = output.expect("python3 is needed: cargo xtask test --yes installs it");
-            let error = String::from_utf8_lossy(&output.stderr);
-            assert!(
-                output.status.success(),
-                "the readers cannot be had: {error}"
-            );
-        };
-        done(Command::new("python3").args(["-m", "venv"]).arg(&venv));
-        let pip = [
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            // Compiling what is never used takes longer than all the rest.
-            "--no-compile",
-            "-r",
-        ];
-        done(Command::new(&python).args(pip).arg(&wanted));
-        fs::copy(&wanted, &made).unwrap();
-    }
-    python
+    support::python::venv("readers", "requirements.txt")
 }
 
 /// hyperfine's own scripts, which its crate brings along; cargo fetches it. The crate is a

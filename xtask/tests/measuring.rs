@@ -61,6 +61,7 @@ fn header(id: &str) -> Header {
         under_test: Default::default(),
         scenarios: vec![],
         ready_kernel: None,
+        shard: None,
         host: serde_json::json!({}),
         machine: Default::default(),
         kernels: vec![],

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask list`: what can be run.
+//! `cargo xtask list`: what can be run, and what was.
+
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::json;
@@ -7,9 +9,17 @@ use serde_json::json;
 use crate::{
     core::{
         fault::{self, Exit},
+        report,
         scenario::Scenario,
+        summary,
+        units::Bytes,
     },
-    edge::{scenarios, terminal},
+    edge::{
+        files::human,
+        scenarios,
+        store::kept::{self, Folder},
+        terminal,
+    },
     rig,
 };
 
@@ -19,6 +29,9 @@ pub struct Args {
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+    /// List the runs that are kept instead: in results/, or in DIR.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    runs: Option<Option<PathBuf>>,
 }
 
 /// Lists the scenarios of the checkout. A broken file does not hide the others:
@@ -27,6 +40,11 @@ pub struct Args {
 /// # Errors
 /// Where the folder or profiles.yaml cannot be read.
 pub fn run(args: &Args) -> Result<Exit> {
+    match &args.runs {
+        None => {}
+        Some(Some(dir)) => return runs(dir, args.json),
+        Some(None) => return runs(&rig::checkout()?.join("results"), args.json),
+    }
     let root = &rig::checkout()?;
     let known = rig::known(root)?;
     let (mut good, mut exit) = (Vec::new(), Exit::Done);
@@ -72,4 +90,79 @@ fn table(list: &[Scenario]) -> String {
             )
         })
         .collect()
+}
+
+/// Lists the runs in `results`, the oldest first.
+fn runs(results: &Path, as_json: bool) -> Result<Exit> {
+    let folders = kept::folders(results)?;
+    if as_json {
+        let all: Vec<_> = folders.iter().map(run_entry).collect();
+        terminal::out_line(&format!("{:#}", json!({"runs": all})))?;
+        return Ok(Exit::Done);
+    }
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::Array(all) => {
+            let all: Vec<_> = all.iter().filter_map(|v| v.as_str()).collect();
+            all.join(", ")
+        }
+        value => value.as_str().unwrap_or_default().to_owned(),
+    };
+    let row = |folder: &Folder| {
+        let entry = run_entry(folder);
+        let mut row = ["run", "begun", "scenarios", "kernels", "state"].map(|k| text(&entry[k]));
+        row[2] = shortened(&row[2]);
+        let mut row = row.to_vec();
+        row.push(human(Bytes(folder.bytes)));
+        row
+    };
+    let rows = folders.iter().map(row).collect();
+    let header = ["run", "begun", "scenarios", "kernels", "state", "on disk"];
+    terminal::out_line(&report::table(&header, rows).to_string())?;
+    Ok(Exit::Done)
+}
+
+fn shortened(text: &str) -> String {
+    const MOST: usize = 60;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+fn run_entry(folder: &Folder) -> serde_json::Value {
+    let name = folder.dir.file_name().unwrap_or_default().to_string_lossy();
+    let Ok(header) = &folder.header else {
+        return json!({"run": name, "state": "cannot be read", "bytes": folder.bytes});
+    };
+    let given = header.scenarios.iter();
+    let scenarios: Vec<_> = match &folder.summary {
+        Some(summary) => summary.scenarios.iter().map(|s| s.name.as_str()).collect(),
+        None => given.map(|s| s.given.as_str()).collect(),
+    };
+    let mut kernels: Vec<_> = header.kernels.iter().map(|k| k.release.as_str()).collect();
+    kernels.dedup();
+    json!({
+        "run": name, "begun": header.begun, "scenarios": scenarios, "kernels": kernels,
+        "shard": header.shard.as_ref().map(|c| c.shard().to_string()),
+        "state": state(folder), "bytes": folder.bytes,
+    })
+}
+
+/// How a run that can be read ended, in a few words.
+fn state(folder: &Folder) -> String {
+    let Some(summary) = &folder.summary else {
+        return "not finished".into();
+    };
+    let shard = folder.header.as_ref().ok().and_then(|h| h.shard.as_ref());
+    let how = |exit| match exit {
+        Exit::Done => "good",
+        Exit::Failed => "expectations failed",
+        Exit::Guest => "boots failed or missing",
+        Exit::Inconclusive => "inconclusive",
+        _ => "infrastructure failed",
+    };
+    match shard {
+        Some(cut) => format!("shard {}", cut.shard()),
+        None => how(summary::exit(summary)).into(),
+    }
 }

@@ -8,6 +8,8 @@ pub mod compare;
 pub mod doctor;
 pub mod export;
 pub mod list;
+pub mod matrix;
+pub mod merge;
 pub mod profile;
 pub mod report;
 pub mod shell;

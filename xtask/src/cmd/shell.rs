@@ -98,7 +98,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let say = |line: &str| terminal::say(line);
     let ready = args.kernel.clone().zip(args.kbuild.clone());
     let plan = [trial];
-    let artifacts = Artifacts::provide(&root, Cache::open(&say)?, &plan, &ready, &say)?;
+    let artifacts = Artifacts::provide(&root, Cache::open(&say)?, &plan, &ready, None, &say)?;
     let rig = Rig::new(artifacts, &plan, args.accel, Finish::Shell, &say)?;
     let (mut command, hint) = rig.interactive(&plan[0], args.gdb)?;
     let tracing = match args.trace.wish() {

@@ -36,6 +36,10 @@ pub struct Args {
     /// Leave out the tests that build kernels, boot machines and open a browser.
     #[arg(long)]
     no_boot: bool,
+    /// The nightly set as well: a real Slurm, a real S3 store, the workflow's linter, and
+    /// whatever else takes minutes (xtask/tests/nightly_*.rs).
+    #[arg(long, conflicts_with = "no_boot")]
+    nightly: bool,
     /// Give up after this many minutes.
     #[arg(long, value_name = "MINUTES", default_value_t = 180)]
     limit: u64,
@@ -62,6 +66,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         host::ensure(Wishes {
             yes: args.yes,
             tests: true,
+            nightly: args.nightly,
             ..Wishes::default()
         })?;
     }
@@ -111,7 +116,11 @@ pub fn run(args: &Args) -> Result<Exit> {
         terminal::say("left out: real boots and a real browser (--no-boot)");
     } else {
         session.browser(filter)?;
-        session.boots(filter)?;
+        session.files("boot_", "real boots", filter)?;
+    }
+    match args.nightly {
+        true => session.files("nightly_", "the nightly set", filter)?,
+        false => terminal::say("left out: the nightly set (--nightly)"),
     }
     let Totals { passed, failed } = session.totals;
     if let Some(filter) = filter.filter(|_| passed + failed == 0) {
@@ -244,19 +253,19 @@ impl Session<'_> {
         )
     }
 
-    /// The tests that need kernels and QEMU: xtask/tests/boot_*.rs, one after another,
-    /// because they share the machine.
-    fn boots(&mut self, filter: Option<&str>) -> Result<()> {
+    /// The tests in the files of xtask/tests whose name begins with `prefix`, one after
+    /// another, because they share the machine: they need kernels, QEMU, servers.
+    fn files(&mut self, prefix: &str, what: &str, filter: Option<&str>) -> Result<()> {
         let dir = self.root.join("xtask/tests");
         let entries = fs::read_dir(&dir).with_context(|| format!("listing {}", dir.display()))?;
         let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
         let mut files: Vec<String> = names
             .filter_map(|n| Some(n.strip_suffix(".rs")?.to_owned()))
-            .filter(|n| n.starts_with("boot_"))
+            .filter(|n| n.starts_with(prefix))
             .collect();
         files.sort();
         if files.is_empty() {
-            bail!("no {}/boot_*.rs: nothing would boot", dir.display());
+            bail!("no {}/{prefix}*.rs: nothing would be tested", dir.display());
         }
         let mut args = vec!["test", "--package", "xtask", "--no-fail-fast"];
         for file in &files {
@@ -264,7 +273,7 @@ impl Session<'_> {
         }
         args.extend(["--", "--ignored", "--test-threads=1"]);
         args.extend(filter);
-        self.tests("real boots", &args)
+        self.tests(what, &args)
     }
 }
 

@@ -28,7 +28,12 @@ use crate::core::{fault::Fault, units::Bytes};
 
 mod flock;
 pub mod manifest;
+mod pack;
 mod prune;
+pub mod share;
+mod store;
+
+pub use prune::Prune;
 
 const STAGED: &str = "tmp-";
 /// What to do about a full disk.

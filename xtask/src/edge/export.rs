@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is written of a run for others to read.
 
-use std::path::Path;
+use std::{fs::File, io::Write, path::Path};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::files::{self, free_space, write_whole};
 
@@ -15,4 +15,17 @@ pub fn write(dir: &Path, name: &str, text: &str) -> Result<()> {
     const ADVICE: &str = "free some there; `cargo xtask report RUN` draws the run again";
     write_whole(&dir.join(name), text.as_bytes())
         .map_err(|e| files::explain(e, dir, free_space(dir), ADVICE))
+}
+
+/// Adds a report to the file `path`: CI systems collect what several steps add.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn append(path: &Path, text: &str) -> Result<()> {
+    File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("adding the report to {}", path.display()))
 }

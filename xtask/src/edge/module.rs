@@ -15,7 +15,8 @@ use super::{
     drivers, process,
 };
 
-const KIND: &str = "module";
+/// The kind of its entries in the cache.
+pub const KIND: &str = "module";
 /// Changes whenever the same inputs would be built otherwise than before.
 const RECIPE: &str = "1 W=1 -Werror";
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -33,15 +34,7 @@ pub fn provide(
     say: &dyn Fn(&str),
 ) -> Result<PathBuf> {
     let sources = drivers::sources(root)?;
-    let mut hash = blake3::Hasher::new();
-    for part in [RECIPE, kernel_key] {
-        hash.update(part.as_bytes()).update(b"\0");
-    }
-    for (path, bytes) in &sources {
-        hash.update(format!("{} {}\n", path.display(), bytes.len()).as_bytes())
-            .update(bytes);
-    }
-    let key = hash.finalize().to_hex().to_string();
+    let key = key(&sources, kernel_key);
     if let Some(dir) = cache.get(KIND, &key, Check::Full, say)? {
         return Ok(dir);
     }
@@ -71,6 +64,26 @@ pub fn provide(
         bail!("{} built no module; log: {}", drivers::DIR, log.display());
     }
     cache.put(&lock, staged).map_err(|e| cache.explain(e))
+}
+
+/// The key of the modules that `root` has for what is called `kernel`.
+///
+/// # Errors
+/// When the sources cannot be read.
+pub fn key_for(root: &Path, kernel: &str) -> Result<String> {
+    Ok(key(&drivers::sources(root)?, kernel))
+}
+
+fn key(sources: &drivers::Sources, kernel_key: &str) -> String {
+    let mut hash = blake3::Hasher::new();
+    for part in [RECIPE, kernel_key] {
+        hash.update(part.as_bytes()).update(b"\0");
+    }
+    for (path, bytes) in sources {
+        hash.update(format!("{} {}\n", path.display(), bytes.len()).as_bytes())
+            .update(bytes);
+    }
+    hash.finalize().to_hex().to_string()
 }
 
 fn make(kbuild: &Path, work: &Path) -> Command {

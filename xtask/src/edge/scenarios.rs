@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use super::files::write_whole;
 use crate::core::{
     fault::Fault,
+    matrix::{self, Matrix},
     scenario::{self, Known, Profiles, Scenario},
 };
 
@@ -114,6 +115,21 @@ pub fn names(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// Loads the matrix in `path`, and the scenarios that there are: the checkout's.
+///
+/// # Errors
+/// [`Fault::usage`] for anything wrong in the matrix, or in a scenario.
+pub fn load_matrix(root: &Path, path: &Path, known: &Known) -> Result<Matrix> {
+    let shown = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+    let text = read(path, &shown)?;
+    let mut scenarios = Vec::new();
+    for name in names(root)? {
+        scenarios.push(load_with(root, &name, known)?);
+    }
+    let kernels = known.kernels.clone().unwrap_or_default();
+    Ok(matrix::parse(&shown, &text, &kernels, &scenarios).map_err(Fault::from)?)
+}
+
 /// What scenario files may name but not define: profiles, and the patch series there are.
 ///
 /// # Errors
@@ -143,7 +159,7 @@ pub fn write_schemas(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The schema files: name in the scenarios folder, and text.
-fn schemas() -> [(&'static str, String); 2] {
+fn schemas() -> [(&'static str, String); 3] {
     [
         (
             "schema.json",
@@ -152,6 +168,10 @@ fn schemas() -> [(&'static str, String); 2] {
         (
             "profiles.schema.json",
             scenario::schema_text(scenario::profiles_schema()),
+        ),
+        (
+            "matrix.schema.json",
+            scenario::schema_text(matrix::matrix_schema()),
         ),
     ]
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Run folders: `<results>/<run-id>/{run.yaml, scenarios/, trials/, samples.csv,
-//! summary.json, report.html, trace.json, console/}`.
+//! took.csv, summary.json, report.html, trace.json, console/}`.
 //!
 //! Each trial's result is stored whole as soon as it is known. samples.csv holds them in
 //! plan order, so it is the same however many trials ran side by side, and it is written
@@ -17,7 +17,9 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+pub mod kept;
 mod read;
+mod took;
 
 pub use self::read::Finished;
 use super::files::{self, free_space, read_file, write_whole};
@@ -28,6 +30,7 @@ use crate::core::{
     plan::{KernelSpec, Overrides, Role, Trial, file_stem, whole},
     samples,
     scenario::{self, Clock, Scenario, UnderTest},
+    shard::Cut,
     summary::{self, Summary},
 };
 
@@ -72,6 +75,9 @@ pub struct Header {
     pub scenarios: Vec<ScenarioRef>,
     /// `--kernel` and `--kbuild`, if given.
     pub ready_kernel: Option<(PathBuf, PathBuf)>,
+    /// Which shard of a run it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Cut>,
     /// The host's fingerprint.
     pub host: serde_json::Value,
     /// What booted it.
@@ -134,6 +140,9 @@ pub struct KernelRecord {
     pub compiler: String,
     /// The guest modules' key.
     pub modules: String,
+    /// blake3 of its image: a series that touches nothing that is built changes none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
 }
 
 impl Header {
@@ -186,6 +195,20 @@ impl Run {
         Self::open(dir, BTreeMap::new(), &[])
     }
 
+    /// Whether there is a run `id`. What was left of one that ended before it had begun is
+    /// removed.
+    pub fn is_begun(results: &Path, id: &str) -> bool {
+        let dir = results.join(id);
+        if dir.join("run.yaml").exists() {
+            return true;
+        }
+        // Folders with anything in them stay.
+        for empty in [dir.join("trials"), dir.join("console"), dir] {
+            let _ = fs::remove_dir(empty);
+        }
+        false
+    }
+
     /// The results folder and the id of a run that the user names: by its id in `results`,
     /// or by its folder's path, as it is printed.
     pub fn locate(results: &Path, named: &str) -> (PathBuf, String) {
@@ -218,15 +241,24 @@ impl Run {
         Ok(dirs.filter(|d| d.join("run.yaml").is_file()).collect())
     }
 
+    /// Checks that a run can be called `id`.
+    ///
+    /// # Errors
+    /// Usage: it is no plain name of a folder.
+    pub fn name(id: &str) -> Result<()> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        if (1..=200).contains(&id.len()) && id.bytes().all(plain) && !id.starts_with('.') {
+            return Ok(());
+        }
+        let id = id.escape_debug();
+        let why = format!("`{id}` is no name for a run: letters, digits, `.`, `_` and `-`");
+        Err(Fault::usage(why).into())
+    }
+
     /// Reads the header of an earlier run.
     pub fn header(results: &Path, id: &str) -> Result<Header> {
-        let plain = !id.is_empty()
-            && id
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-            && !id.starts_with('.');
         let path = results.join(id).join("run.yaml");
-        if !plain || !path.is_file() {
+        if Self::name(id).is_err() || !path.is_file() {
             return Err(Fault::usage(format!(
                 "there is no run `{}` in {}; its folders are the runs",
                 id.escape_debug(),
@@ -496,6 +528,7 @@ mod tests {
             no_aa: false,
             scenarios: Vec::new(),
             ready_kernel: None,
+            shard: None,
             under_test: Default::default(),
             host: serde_json::Value::Null,
             machine: MachineRecord::default(),

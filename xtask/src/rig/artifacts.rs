@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
+use super::shared::Shared;
 use crate::{
     core::{
         layout::Layout,
@@ -56,6 +57,26 @@ impl Booted {
     }
 }
 
+/// The series that change nothing that is built, in words: to measure such a kernel is to
+/// measure the unpatched one.
+pub fn without_effect(kernels: &[KernelRecord]) -> Vec<String> {
+    let unchanged = |kernel: &KernelRecord| {
+        let base = KernelSpec {
+            series: None,
+            patches: None,
+            ..kernel.spec.clone()
+        };
+        let series = kernel.spec.series.as_ref()?;
+        let stock = kernels.iter().find(|k| k.spec == base)?;
+        (!kernel.image.is_empty() && kernel.image == stock.image).then(|| {
+            format!(
+                "kernel image unchanged by this series: {series} on {base} touches nothing that is built"
+            )
+        })
+    };
+    kernels.iter().filter_map(unchanged).collect()
+}
+
 /// Everything that is built before anything boots.
 pub struct Artifacts {
     pub(super) cache: Cache,
@@ -72,14 +93,20 @@ pub type ReadyKernel = Option<(PathBuf, PathBuf)>;
 
 impl Artifacts {
     /// Builds, or takes from the cache, PID 1 and every kernel of `plan` with its modules.
-    /// `ready` stands in for all kernels. `say` is given one line a step.
+    /// `ready` stands in for all kernels. With `shared` what others built is taken first.
+    /// `say` is given one line a step.
     pub fn provide(
         root: &Path,
         cache: Cache,
         plan: &[Trial],
         ready: &ReadyKernel,
+        shared: Option<&Shared<'_>>,
         say: &dyn Fn(&str),
     ) -> Result<Self> {
+        if let (Some(shared), None) = (shared, ready) {
+            let wanted = plan.iter().map(|t| &t.kernel).collect();
+            shared.exchange(root, &cache, &wanted, say)?;
+        }
         let init = initramfs::init_binary(root, &cache, say)?;
         let mut kernels = BTreeMap::new();
         for trial in plan {
@@ -89,6 +116,7 @@ impl Artifacts {
             }
             let kernel = match ready {
                 Some((image, kbuild)) => Kernel::ready(image, kbuild)?,
+                None if shared.is_some() => kernel::provide_shared(root, &cache, spec, say)?,
                 None => kernel::provide(root, &cache, spec, say)?,
             };
             let kbuild = || match ready {
@@ -166,30 +194,6 @@ impl Artifacts {
         Ok(probing::lacks(trial, &kernel.release, self.ready))
     }
 
-    /// The series that change nothing that is built, in words: to measure such a kernel is
-    /// to measure the unpatched one.
-    pub fn without_effect(&self) -> Result<Vec<String>> {
-        let read =
-            |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
-        let mut found = Vec::new();
-        for (spec, booted) in &self.kernels {
-            let base = KernelSpec {
-                series: None,
-                patches: None,
-                ..spec.clone()
-            };
-            let (Some(series), Some(stock)) = (&spec.series, self.kernels.get(&base)) else {
-                continue;
-            };
-            if read(&booted.kernel.image)? == read(&stock.kernel.image)? {
-                found.push(format!(
-                    "kernel image unchanged by this series: {series} on {base} touches nothing that is built"
-                ));
-            }
-        }
-        Ok(found)
-    }
-
     /// The key of PID 1.
     pub fn init_key(&self) -> String {
         let entry = self.init.parent().and_then(Path::file_name);
@@ -197,14 +201,22 @@ impl Artifacts {
     }
 
     /// What run.yaml says about the kernels.
-    pub fn records(&self) -> Vec<KernelRecord> {
-        let record = |(spec, booted): (&KernelSpec, &Booted)| KernelRecord {
-            spec: spec.clone(),
-            key: booted.kernel.key.clone(),
-            source: booted.kernel.source.clone(),
-            release: booted.kernel.release.clone(),
-            compiler: booted.kernel.compiler.clone(),
-            modules: booted.modules_key(),
+    ///
+    /// # Errors
+    /// When an image cannot be read.
+    pub fn records(&self) -> Result<Vec<KernelRecord>> {
+        let record = |(spec, booted): (&KernelSpec, &Booted)| {
+            let image = &booted.kernel.image;
+            let bytes = fs::read(image).with_context(|| format!("reading {}", image.display()))?;
+            Ok(KernelRecord {
+                spec: spec.clone(),
+                key: booted.kernel.key.clone(),
+                source: booted.kernel.source.clone(),
+                release: booted.kernel.release.clone(),
+                compiler: booted.kernel.compiler.clone(),
+                modules: booted.modules_key(),
+                image: blake3::hash(&bytes).to_hex().to_string(),
+            })
         };
         self.kernels.iter().map(record).collect()
     }

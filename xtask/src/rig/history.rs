@@ -13,7 +13,7 @@ use crate::{
     core::{
         compare::Kind,
         fault::text,
-        scenario::Clock,
+        scenario::{Clock, Scenario},
         stats::verdict::Limits,
         summary::{ScenarioSummary, Summary, Unit, VariantSummary},
         trend::{History, Key, Point, RunInfo, Series, trend},
@@ -41,7 +41,14 @@ impl Kept {
         let mut kept = Self::default();
         for dir in dirs {
             match Finished::read(results, &dir.to_string_lossy()) {
-                Ok(run) => kept.runs.push(run),
+                Ok(run) => match &run.header.shard {
+                    None => kept.runs.push(run),
+                    Some(cut) => kept.left_out.push(format!(
+                        "run {} is shard {} of another: `cargo xtask merge` makes that",
+                        run.header.id,
+                        cut.shard()
+                    )),
+                },
                 Err(error) => kept.left_out.push(text(&error)),
             }
         }
@@ -93,9 +100,9 @@ pub fn history(
     Ok(History { series, trend })
 }
 
-/// The folders of earlier runs of `header`'s scenarios, the latest that are not too much.
-fn earlier(results: &Path, header: &Header) -> Result<Vec<PathBuf>> {
-    let own: BTreeSet<&str> = header.scenarios.iter().map(|s| s.hash.as_str()).collect();
+/// The runs in `results` that booted one of the scenarios with these `hashes`, the oldest
+/// first; not shards, which are parts of runs.
+fn of_scenarios(results: &Path, hashes: &BTreeSet<&str>) -> Result<Vec<(Header, PathBuf)>> {
     let mut found = Vec::new();
     for dir in Run::matching(results, "*")? {
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
@@ -103,26 +110,47 @@ fn earlier(results: &Path, header: &Header) -> Result<Vec<PathBuf>> {
         let Ok(other) = Run::header(results, &id) else {
             continue;
         };
-        let same = other
-            .scenarios
-            .iter()
-            .any(|s| own.contains(s.hash.as_str()));
-        let before = (&other.begun, &other.id) < (&header.begun, &header.id);
-        if same && before && dir.join("summary.json").is_file() {
-            found.push((other.begun, dir));
+        let mut theirs = other.scenarios.iter();
+        let same = theirs.any(|s| hashes.contains(s.hash.as_str()));
+        if same && other.shard.is_none() {
+            found.push((other, dir));
         }
     }
-    found.sort();
+    found.sort_by(|(a, _), (b, _)| (&a.begun, &a.id).cmp(&(&b.begun, &b.id)));
+    Ok(found)
+}
+
+/// What boots of these scenarios took in the runs in `results`, in ms, by id: the latest.
+///
+/// # Errors
+/// Usage: `results` is no place to look in.
+pub fn took(results: &Path, scenarios: &[Scenario]) -> Result<BTreeMap<String, u64>> {
+    let hashes = scenarios.iter().map(|s| s.hash.as_str()).collect();
+    let mut took = BTreeMap::new();
+    for (_, dir) in of_scenarios(results, &hashes)? {
+        took.extend(Run::times(&dir));
+    }
+    Ok(took)
+}
+
+/// The folders of earlier runs of `header`'s scenarios, the latest that are not too much.
+fn earlier(results: &Path, header: &Header) -> Result<Vec<PathBuf>> {
+    let own = header.scenarios.iter().map(|s| s.hash.as_str()).collect();
     let mut room = MOST_BYTES;
     let size = |dir: &Path| fs::metadata(dir.join("summary.json")).map_or(0, |m| m.len());
-    let fits = |(_, dir): &(String, PathBuf)| {
+    let mut fits = |dir: &PathBuf| {
         let takes = size(dir);
         let fits = takes <= room;
         room = room.saturating_sub(takes);
         fits
     };
-    let latest = found.into_iter().rev().take(MOST_RUNS - 1);
-    Ok(latest.take_while(fits).map(|(_, dir)| dir).collect())
+    let before = |(other, dir): &(Header, PathBuf)| {
+        (&other.begun, &other.id) < (&header.begun, &header.id)
+            && dir.join("summary.json").is_file()
+    };
+    let found = of_scenarios(results, &own)?.into_iter().rev();
+    let latest = found.filter(before).take(MOST_RUNS - 1);
+    Ok(latest.map(|(_, dir)| dir).take_while(|d| fits(d)).collect())
 }
 
 /// The folders of the runs that are named.

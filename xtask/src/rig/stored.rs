@@ -12,6 +12,7 @@ use crate::{
         fault::Fault,
         plan::Trial,
         scenario::Scenario,
+        shard,
         summary::{Summary, summarise},
     },
     edge::{
@@ -50,9 +51,7 @@ impl Stored {
             };
             scenarios.push(scenario);
         }
-        let members = scenarios.iter().flat_map(Scenario::members);
-        let members: Vec<_> = members.cloned().map(Arc::new).collect();
-        let plan = header.plan(&members);
+        let plan = planned(&header, &scenarios)?;
         let results = Run::results(results, id, &plan)?;
         Ok(Self {
             header,
@@ -68,6 +67,26 @@ impl Stored {
         let notes = self.header.machine.notes.clone();
         summarise(id, host, notes, &self.plan, &self.results).with_growth(&self.scenarios)
     }
+}
+
+/// The boots of the run `header` over `scenarios`: of a shard those that were dealt to it.
+///
+/// # Errors
+/// Usage: a shard's boots are not planned.
+pub fn planned(header: &Header, scenarios: &[Scenario]) -> Result<Vec<Trial>> {
+    let plan = whole_plan(header, scenarios);
+    let Some(cut) = &header.shard else {
+        return Ok(plan);
+    };
+    let own = shard::only(&plan, cut);
+    Ok(own.map_err(|why| Fault::usage(format!("run {}: {why}", header.id)))?)
+}
+
+/// As [`planned`], with what went to other shards.
+pub fn whole_plan(header: &Header, scenarios: &[Scenario]) -> Vec<Trial> {
+    let members = scenarios.iter().flat_map(Scenario::members);
+    let members: Vec<_> = members.cloned().map(Arc::new).collect();
+    header.plan(&members)
 }
 
 /// The scenario `given` of the checkout, if it still is what the run booted.

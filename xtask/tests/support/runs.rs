@@ -36,6 +36,7 @@ pub fn header(id: &str) -> Header {
         under_test: Default::default(),
         scenarios: vec![],
         ready_kernel: None,
+        shard: None,
         host: serde_json::json!({"machine": "0123456789abcdef", "cpu": "A CPU"}),
         machine: MachineRecord {
             qemu: "10.0.2".into(),
@@ -54,6 +55,7 @@ pub fn header(id: &str) -> Header {
             release: "6.1.1".into(),
             compiler: "gcc 12".into(),
             modules: "modules".into(),
+            image: String::new(),
         }],
     }
 }
@@ -70,7 +72,24 @@ impl Sink for Keep {
 
 /// Makes the run folder of `plan` on `machine`.
 pub fn make(results: &Path, header: &Header, plan: &[Trial], machine: &dyn Machine) -> Summary {
-    let mut keep = Keep(Run::create(results, header).unwrap());
+    fill(Run::create(results, header).unwrap(), header, plan, machine)
+}
+
+/// The same, with `scenario` kept in it.
+pub fn make_keeping(
+    results: &Path,
+    header: &Header,
+    scenario: &Scenario,
+    plan: &[Trial],
+    machine: &dyn Machine,
+) -> Summary {
+    let run = Run::create(results, header).unwrap();
+    run.keep_scenarios([scenario]).unwrap();
+    fill(run, header, plan, machine)
+}
+
+fn fill(run: Run, header: &Header, plan: &[Trial], machine: &dyn Machine) -> Summary {
+    let mut keep = Keep(run);
     let options = Options {
         jobs: NonZeroUsize::MIN,
         keep_going: true,

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask bench`: build, boot, judge, print, keep.
 
+mod job;
 mod jobs;
 mod progress;
 mod traced;
 
-use std::{
-    fs::File,
-    io::Write,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 use progress::Progress;
 
@@ -24,31 +20,28 @@ use crate::{
         fault::{Exit, Fault},
         machine::RawBoot,
         measure::{Ended, Options, Sink, measure},
-        plan::{Overrides, Trial, whole},
+        plan::Trial,
         program::Finish,
         report,
-        scenario::{Clock, Known, Scenario, Switched, UnderTest, hint},
+        scenario::{Clock, Scenario, Switched},
+        shard::{self, Shard},
         summary::{self, Summary, summarise},
     },
     edge::{
-        cache::Cache,
+        cache::{Cache, share::Share},
+        export,
         files::{to_be_written, write_whole},
         host::{
             fingerprint::Fingerprint,
             install::{Wishes, ensure},
             resources::Resources,
         },
-        kernel::series,
         process::Stopped,
         qemu::{AccelChoice, shell_quote},
-        scenarios,
-        store::{Header, Run, SCHEMA, ScenarioRef},
+        store::{Header, Run},
         terminal,
     },
-    rig::{
-        Artifacts, ReadyKernel, Rig, checkout, draw, exported, history::history, known,
-        wish::TraceArgs,
-    },
+    rig::{Artifacts, Rig, Shared, checkout, draw, exported, history::history, wish::TraceArgs},
 };
 
 /// What is booted when nothing is named.
@@ -75,7 +68,7 @@ pub struct Args {
     jobs: Option<u16>,
     /// Write the run in this form too: junit, hyperfine, kcidb, csv, github-action-benchmark,
     /// bencher or prometheus. May be given again.
-    #[arg(long, value_name = "FORMAT=FILE", value_parser = export)]
+    #[arg(long, value_name = "FORMAT=FILE", value_parser = format_and_file)]
     export: Vec<(Format, PathBuf)>,
     /// Append the report as Markdown to this file, as CI step summaries are written.
     #[arg(long, value_name = "FILE")]
@@ -112,8 +105,18 @@ pub struct Args {
     #[arg(long)]
     debug: bool,
     /// Make what is missing of a stopped run (its folder, or its name in results/).
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "series_prefix", "on", "cpus", "variant", "only", "kernel", "kbuild"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "clock", "repeats", "debug", "series", "series_prefix", "on", "cpus", "variant", "only", "kernel", "kbuild", "run", "shard", "balance"])]
     resume: Option<String>,
+    /// What the run is called. Where there is one of this name, make what is missing of it.
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// Make only this part of the boots, one of N; `merge` joins the parts.
+    #[arg(long, value_name = "K/N")]
+    shard: Option<Shard>,
+    /// Cut shards by what boots took in this run. Default: in the earlier whole runs of these
+    /// scenarios in results/.
+    #[arg(long, value_name = "RUN", requires = "shard")]
+    balance: Option<String>,
     /// Build everything, then print the plan and every QEMU command line.
     #[arg(long, conflicts_with_all = ["json", "resume", "profile", "mark"])]
     dry_run: bool,
@@ -133,6 +136,10 @@ pub struct Args {
     /// Where runs are kept.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    /// Share kernels and modules with other machines: a folder that all see, or
+    /// s3://BUCKET/PREFIX. Default: $BOOTRIG_CACHE_REMOTE.
+    #[arg(long, value_name = "PLACE")]
+    cache_remote: Option<String>,
     /// Consent to installing missing packages.
     #[arg(long)]
     yes: bool,
@@ -141,22 +148,12 @@ pub struct Args {
     backports: bool,
 }
 
-fn export(text: &str) -> Result<(Format, PathBuf), String> {
+fn format_and_file(text: &str) -> Result<(Format, PathBuf), String> {
     let (format, path) = text
         .split_once('=')
         .filter(|(_, path)| !path.is_empty())
         .ok_or("it is FORMAT=FILE")?;
     Ok((Format::from_str(format, false)?, path.into()))
-}
-
-/// What is to be run: new, or what an earlier run was.
-struct Job {
-    scenarios: Vec<Scenario>,
-    given: Vec<String>,
-    under_test: UnderTest,
-    plan: Vec<Trial>,
-    header: Option<Header>,
-    ready: ReadyKernel,
 }
 
 /// Runs a bench.
@@ -169,7 +166,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
     let say = |line: &str| terminal::say(line);
     let cache = Cache::open(&say)?;
-    let job = job(args, &root, &results, &cache, &say)?;
+    let job = job::job(args, &root, &results, &cache, &say)?;
     let jobs = jobs::side_by_side(
         args.jobs,
         args.accel,
@@ -195,7 +192,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         backports: args.backports,
         ..Wishes::default()
     })?;
-    let artifacts = Artifacts::provide(&root, cache, &job.plan, &job.ready, &say)?;
+    let share = Share::wanted(args.cache_remote.as_deref())?;
+    let shared = share.as_ref().map(|share| Shared::new(share, &job.whole));
+    let artifacts = Artifacts::provide(&root, cache, &job.plan, &job.ready, shared.as_ref(), &say)?;
     let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Restart, &say)?;
     let host = serde_json::to_value(Fingerprint::take()?)?;
     if args.dry_run {
@@ -208,7 +207,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             (header.clone(), run)
         }
         None => {
-            let header = header(args, &job, &rig, &host);
+            let header = job::header(args, &job, &rig, &host);
             let run = Run::create(&results, &header)?;
             run.keep_scenarios(&job.scenarios)?;
             (header, run)
@@ -230,7 +229,11 @@ pub fn run(args: &Args) -> Result<Exit> {
         say(&format!("nothing is missing of run {id}"));
     }
     let progress = Progress::new(job.plan.len(), job.plan.len() - missing.len());
-    let mut sink = Keep { run, progress };
+    let mut sink = Keep {
+        run,
+        progress,
+        begun: BTreeMap::new(),
+    };
     let ended = measure(
         &missing,
         &rig,
@@ -241,7 +244,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         },
         &mut sink,
     )?;
-    let Keep { mut run, progress } = sink;
+    let Keep {
+        mut run, progress, ..
+    } = sink;
     drop(progress);
     let summary =
         summarise(&id, host, rig.notes(), &job.plan, &run.results).with_growth(&job.scenarios);
@@ -270,6 +275,16 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
     }
     hand_on(args, &header, &summary, &text)?;
+    let exit = match &header.shard {
+        None => summary::exit(&summary),
+        Some(cut) => {
+            let shard = cut.shard();
+            say(&format!(
+                "shard {shard}: what is expected of all boots together is judged by `cargo xtask merge`"
+            ));
+            shard::exit(cut, &run.results)
+        }
+    };
     terminal::say(&format!(
         "run {id} kept in {}; its pictures: report.html, trace.json",
         run.dir().display()
@@ -287,7 +302,7 @@ pub fn run(args: &Args) -> Result<Exit> {
                 "gave up at the first failed boot (--keep-going goes on); consoles are in {}",
                 run.dir().join("console").display()
             ));
-            Ok(summary::exit(&summary))
+            Ok(exit)
         }
         Ended::Complete => {
             let traced = traced::run(
@@ -302,7 +317,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             if args.trace.wish().is_some() {
                 pictures()?;
             }
-            Ok(match summary::exit(&summary) {
+            Ok(match exit {
                 Exit::Done => traced,
                 worse => worse,
             })
@@ -313,13 +328,7 @@ pub fn run(args: &Args) -> Result<Exit> {
 /// Writes what was asked for beside the run's own folder.
 fn hand_on(args: &Args, header: &Header, summary: &Summary, text: &str) -> Result<()> {
     if let Some(path) = &args.markdown {
-        // CI systems collect what several steps add.
-        File::options()
-            .create(true)
-            .append(true)
-            .open(path)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| format!("adding the report to {}", path.display()))?;
+        export::append(path, text)?;
     }
     for (format, path) in &args.export {
         let text = exported(header, summary, *format, "bootrig")?;
@@ -332,10 +341,13 @@ fn hand_on(args: &Args, header: &Header, summary: &Summary, text: &str) -> Resul
 struct Keep {
     run: Run,
     progress: Progress,
+    /// When each boot began.
+    begun: BTreeMap<String, Instant>,
 }
 
 impl Sink for Keep {
     fn started(&mut self, trial: &Trial) {
+        self.begun.insert(trial.id.clone(), Instant::now());
         self.progress.started(trial);
     }
     fn again(&mut self, trial: &Trial, why: &str) {
@@ -343,146 +355,11 @@ impl Sink for Keep {
     }
     fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
         self.run.store(trial, raw, result)?;
+        if let Some(begun) = self.begun.remove(&trial.id) {
+            self.run.took(&trial.id, begun.elapsed())?;
+        }
         self.progress.finished(trial, result);
         Ok(())
-    }
-}
-
-fn job(args: &Args, root: &Path, results: &Path, cache: &Cache, say: &dyn Fn(&str)) -> Result<Job> {
-    let header = args
-        .resume
-        .as_ref()
-        .map(|run| Run::header(results, &Run::locate(results, run).1))
-        .transpose()?;
-    let given: Vec<String> = match &header {
-        Some(header) => header.scenarios.iter().map(|s| s.given.clone()).collect(),
-        None if args.scenarios.is_empty() => {
-            DEFAULT_SUITE.iter().map(|s| (*s).to_owned()).collect()
-        }
-        None => args.scenarios.clone(),
-    };
-    let known = known(root)?;
-    let under_test = match &header {
-        Some(header) => header.under_test.clone(),
-        None => under_test(args, &known, cache, say)?,
-    };
-    let mut loaded: Vec<Scenario> = Vec::new();
-    for name in &given {
-        let written = scenarios::load_with(root, name, &known)?;
-        let scenario = written.put_under_test(&under_test).map_err(Fault::usage)?;
-        let left_out = written
-            .variants
-            .len()
-            .saturating_sub(scenario.variants.len());
-        if under_test.ready && left_out > 0 {
-            say(&format!(
-                "note: {left_out} variants of {} have a series and are left out: --kernel boots what is built",
-                written.name
-            ));
-        }
-        if loaded.iter().any(|s| s.name == scenario.name) {
-            return Err(Fault::usage(format!("scenario {} is named twice", scenario.name)).into());
-        }
-        loaded.push(scenario);
-    }
-    if let Some(header) = &header {
-        for (scenario, was) in loaded.iter().zip(&header.scenarios) {
-            if scenario.hash != was.hash {
-                return Err(Fault::usage(format!(
-                    "scenario {} has changed since run {} began; begin a new run",
-                    scenario.name, header.id
-                ))
-                .into());
-            }
-        }
-    }
-    let ready = match &header {
-        Some(header) => header.ready_kernel.clone(),
-        None => args
-            .kernel
-            .as_ref()
-            .zip(args.kbuild.as_ref())
-            .map(|(image, kbuild)| Ok((std::path::absolute(image)?, std::path::absolute(kbuild)?)))
-            .transpose()
-            .map_err(|e: std::io::Error| anyhow::Error::from(e))?,
-    };
-    let members = loaded.iter().flat_map(|s| s.members());
-    let members: Vec<_> = members.cloned().map(Arc::new).collect();
-    let plan = match &header {
-        // A run that is gone on with has what its own command line asked for.
-        Some(header) => header.plan(&members),
-        None => {
-            let overrides = Overrides {
-                clock: args.clock,
-                repeats: args.repeats,
-                debug: args.debug,
-            };
-            whole(&members, overrides, !args.no_aa)
-        }
-    };
-    Ok(Job {
-        plan,
-        scenarios: loaded,
-        given,
-        under_test,
-        header,
-        ready,
-    })
-}
-
-/// What the command line puts in place of what scenarios say; the series goes into the
-/// cache, so that `--resume` finds it.
-fn under_test(args: &Args, known: &Known, cache: &Cache, say: &dyn Fn(&str)) -> Result<UnderTest> {
-    if let (Some(kernel), Some(kernels)) = (&args.on, &known.kernels)
-        && !kernels.contains(kernel)
-    {
-        let hint = hint(kernel, kernels.iter().map(String::as_str));
-        return Err(Fault::usage(format!("--on: unknown kernel `{kernel}`{hint}")).into());
-    }
-    let series = match args.series[..] {
-        [] => None,
-        _ => Some(series::import(cache, &args.series, say)?),
-    };
-    Ok(UnderTest {
-        kernel: args.on.clone(),
-        cpus: args.cpus,
-        series,
-        ready: args.kernel.is_some(),
-        variants: args.variant.clone(),
-        patches: args.series_prefix,
-        only: args.only.clone(),
-    })
-}
-
-fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value) -> Header {
-    let begun = jiff::Timestamp::now();
-    Header {
-        schema: SCHEMA,
-        id: format!(
-            "{}-{:08x}",
-            begun.strftime("%Y%m%dT%H%M%SZ"),
-            begun.subsec_nanosecond() as u32 ^ std::process::id().rotate_left(16)
-        ),
-        begun: begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        command: std::env::args().skip(1).collect(),
-        clock: args.clock,
-        repeats: args.repeats,
-        debug: args.debug,
-        no_aa: args.no_aa,
-        under_test: job.under_test.clone(),
-        scenarios: job
-            .given
-            .iter()
-            .zip(&job.scenarios)
-            .map(|(given, s)| ScenarioRef {
-                given: scenarios::absolute(given),
-                hash: s.hash.clone(),
-            })
-            .collect(),
-        ready_kernel: job.ready.clone(),
-        host: host.clone(),
-        machine: rig.machine(),
-        kernels: rig.artifacts().records(),
     }
 }
 

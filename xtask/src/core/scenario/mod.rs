@@ -45,6 +45,11 @@ pub use under_test::{Switched, UNDER_TEST, UnderTest};
 pub use validate::group;
 pub use walk::{Walk, WalkOperation, WalkPaths};
 
+/// What reads other strict YAML files of the checkout.
+pub(in crate::core) mod strict {
+    pub use super::{diagnose::Sink, parse::typed, raw::Name, schema::generate, tree::At};
+}
+
 /// Which clock a trial runs by. Numbers of different clocks are never compared.
 #[derive(
     Clone,

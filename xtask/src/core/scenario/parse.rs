@@ -52,7 +52,7 @@ pub fn parse(file: &str, text: &str, known: &Known) -> Result<Scenario, Diagnost
 }
 
 /// Reads `text` as YAML of the given schema and type.
-pub(super) fn typed<T: DeserializeOwned>(
+pub fn typed<T: DeserializeOwned>(
     file: &str,
     text: &str,
     schema: &Json,

@@ -9,16 +9,19 @@ use serde_json::Value;
 
 use super::raw;
 
+/// Where the types of scenario files and profiles.yaml are.
+const RAW: &str = "core/scenario/raw.rs";
+
 /// The schema of a scenario file.
 pub fn scenario_schema() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(generate::<raw::Scenario>)
+    SCHEMA.get_or_init(|| generate::<raw::Scenario>(RAW))
 }
 
 /// The schema of profiles.yaml.
 pub fn profiles_schema() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(generate::<raw::Named<raw::Profile>>)
+    SCHEMA.get_or_init(|| generate::<raw::Named<raw::Profile>>(RAW))
 }
 
 /// A schema as the text of its committed file.
@@ -28,16 +31,19 @@ pub fn schema_text(schema: &Value) -> String {
     text
 }
 
-fn generate<T: JsonSchema>() -> Value {
+/// The schema of `T`, whose source is the file `raw` of xtask/src.
+pub fn generate<T: JsonSchema>(raw: &str) -> Value {
     let schema = SchemaSettings::draft2020_12()
         .into_generator()
         .into_root_schema_for::<T>();
     let mut value = schema.to_value();
     without_null(&mut value);
     // JSON has no comments; this key sorts first.
-    value["$comment"] = "SPDX-License-Identifier: MIT OR Apache-2.0; \
-        generated: change core/scenario/raw.rs, then run `cargo xtask show --schema`"
-        .into();
+    value["$comment"] = format!(
+        "SPDX-License-Identifier: MIT OR Apache-2.0; \
+         generated: change {raw}, then run `cargo xtask show --schema`"
+    )
+    .into();
     value
 }
 

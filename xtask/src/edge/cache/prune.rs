@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Removing what was not used for a while.
+//! Removing what was not used for a while, what nobody refers to, and what is too much.
 
 use std::{
+    collections::{BTreeSet, HashSet},
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -12,25 +14,40 @@ use rustix::fs::FlockOperation;
 
 use super::{Cache, NO_KINDS, STAGED, USE, flock, manifest};
 use crate::{
-    core::fault::Fault,
+    core::{fault::Fault, units::Bytes},
     edge::{
         files::{list, remove, usage},
         process,
     },
 };
 
+/// What is removed; what is not said removes nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Prune {
+    /// What was not used for so long.
+    pub older_than: Option<Duration>,
+    /// Kernels, modules and programs of the guest whose key is not among these.
+    pub but_used: Option<BTreeSet<String>>,
+    /// What was not used for longest, until the cache has no more than this.
+    pub at_most: Option<Bytes>,
+}
+
+/// The kinds whose entries runs refer to by their keys.
+const REFERRED: [&str; 4] = ["build", "init", "kernel", "module"];
+/// Answers to requests: each names a kernel.
+const REQUEST: &str = "request";
+
 impl Cache {
-    /// Removes what was not used for `older_than`, and whatever dead runs left. Returns the
-    /// bytes freed.
+    /// Removes what `what` says, and whatever dead runs left. Returns the bytes freed.
     ///
     /// # Errors
     /// Usage: somebody else has the cache open, and so may be using any entry. When
     /// interrupted.
-    pub fn prune(&self, older_than: Duration, say: &dyn Fn(&str)) -> Result<u64> {
+    pub fn prune(&self, what: &Prune, say: &dyn Fn(&str)) -> Result<u64> {
         let path = self.root.join(USE);
         let alone = flock::take(&self.used, &path, FlockOperation::NonBlockingLockExclusive)?;
         let pruned = if alone {
-            self.prune_alone(older_than, say)
+            self.prune_alone(what, say)
         } else {
             let why = format!(
                 "the cache {} is in use by {}: wait for its end, or stop it, then clean again",
@@ -44,35 +61,28 @@ impl Cache {
         pruned
     }
 
-    fn prune_alone(&self, older_than: Duration, say: &dyn Fn(&str)) -> Result<u64> {
+    fn prune_alone(&self, what: &Prune, say: &dyn Fn(&str)) -> Result<u64> {
         let now = SystemTime::now();
         let old = |path: &Path| {
             let age = last_use(path).and_then(|t| now.duration_since(t).ok());
-            age.is_some_and(|age| age >= older_than)
+            what.older_than
+                .is_some_and(|limit| age.is_some_and(|age| age >= limit))
         };
         let mut freed = 0;
-        for (_, dir) in list(&self.root)
-            .into_iter()
-            .filter(|(k, d)| d.is_dir() && !NO_KINDS.contains(&k.as_str()))
-        {
+        let mut kept: Vec<(Option<SystemTime>, String, PathBuf)> = Vec::new();
+        for (kind, dir) in self.kinds() {
             for (name, path) in list(&dir) {
-                if process::interrupted() {
-                    return Err(process::Stopped.into());
-                }
                 // What is still being made is nobody's: its maker would use the cache.
                 let staged = name.starts_with(STAGED);
-                if !staged && !old(&path) {
-                    continue;
-                }
-                freed += usage(&path);
-                say(&format!("removing {}", path.display()));
-                // Out of its name first: a half-removed entry must not look like one.
-                let aside = if staged {
-                    path
+                let unused = what
+                    .but_used
+                    .as_ref()
+                    .is_some_and(|used| !is_used(&kind, &name, &path, used));
+                if staged || old(&path) || unused {
+                    freed += take_away(&path, &name, say)?;
                 } else {
-                    move_aside(&path, &name)
-                };
-                remove(&aside);
+                    kept.push((last_use(&path), name, path));
+                }
             }
         }
         for dir in ["download", "apt", "logs", "dry-run"] {
@@ -84,10 +94,68 @@ impl Cache {
                 remove(&path);
             }
         }
+        if let Some(most) = what.at_most {
+            kept.sort();
+            let mut has = size(&self.root, &mut HashSet::new());
+            for (_, name, path) in kept {
+                if has <= most.0 {
+                    break;
+                }
+                let gone = take_away(&path, &name, say)?;
+                has = has.saturating_sub(gone);
+                freed += gone;
+            }
+        }
         for (_, lock) in list(&self.root.join("locks")) {
             remove(&lock);
         }
         Ok(freed)
+    }
+
+    /// The kinds of entries, and where they are.
+    fn kinds(&self) -> Vec<(String, PathBuf)> {
+        let holds =
+            |(kind, dir): &(String, PathBuf)| dir.is_dir() && !NO_KINDS.contains(&kind.as_str());
+        list(&self.root).into_iter().filter(holds).collect()
+    }
+}
+
+/// Whether an entry is among those that are `used`, or of a kind that cannot tell.
+fn is_used(kind: &str, key: &str, path: &Path, used: &BTreeSet<String>) -> bool {
+    match kind {
+        REQUEST => fs::read_to_string(path.join("kernel")).is_ok_and(|k| used.contains(&k)),
+        kind if REFERRED.contains(&kind) => used.contains(key),
+        _ => true,
+    }
+}
+
+/// Removes an entry; the bytes freed.
+fn take_away(path: &Path, name: &str, say: &dyn Fn(&str)) -> Result<u64> {
+    if process::interrupted() {
+        return Err(process::Stopped.into());
+    }
+    let freed = usage(path);
+    say(&format!("removing {}", path.display()));
+    // Out of its name first: a half-removed entry must not look like one.
+    let aside = match name.starts_with(STAGED) {
+        true => path.to_owned(),
+        false => move_aside(path, name),
+    };
+    remove(&aside);
+    Ok(freed)
+}
+
+/// Bytes on disk below a path, each file once however many names it has.
+fn size(path: &Path, seen: &mut HashSet<(u64, u64)>) -> u64 {
+    let Ok(meta) = path.symlink_metadata() else {
+        return 0;
+    };
+    if meta.is_dir() {
+        return list(path).iter().map(|(_, p)| size(p, seen)).sum();
+    }
+    match meta.nlink() == 1 || seen.insert((meta.dev(), meta.ino())) {
+        true => meta.blocks() * 512,
+        false => 0,
     }
 }
 

@@ -170,7 +170,7 @@ fn what_a_dead_run_left_is_swept() {
     assert!(cache.root.join("kind/tmp-dead2-abc").exists() && staged.dir().exists());
     drop((staged, lock));
     // ... and pruning those of any.
-    cache.prune(HOUR, &quiet).unwrap();
+    cache.prune(&aged_by(HOUR), &quiet).unwrap();
     assert_eq!(staged_left(&cache), 0);
 }
 
@@ -190,7 +190,7 @@ fn nothing_is_pruned_while_somebody_uses_the_cache() {
     let staged = run.stage(&lock).unwrap();
     // Both the cache and what was made through it count as use.
     drop(run);
-    let error = cache.prune(Duration::ZERO, &quiet).unwrap_err();
+    let error = cache.prune(&aged_by(Duration::ZERO), &quiet).unwrap_err();
     assert_eq!(exit_of(&error), Exit::Usage);
     let error = error.to_string();
     assert!(
@@ -202,7 +202,7 @@ fn nothing_is_pruned_while_somebody_uses_the_cache() {
     // A child that another test is just starting may hold a copy of the lock for a moment.
     let freed = (0..500).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        cache.prune(Duration::ZERO, &quiet).ok()
+        cache.prune(&aged_by(Duration::ZERO), &quiet).ok()
     });
     assert!(freed.is_some_and(|f| f > 0));
     assert!(!place.exists());
@@ -248,9 +248,9 @@ fn prune_removes_what_was_not_used_for_long() {
     };
     let (old, used, new) = (aged("old"), aged("used"), fill(&cache, "new"));
     cache.get("kind", "used", Check::Presence, &quiet).unwrap();
-    assert!(cache.prune(HOUR, &quiet).unwrap() > 0);
+    assert!(cache.prune(&aged_by(HOUR), &quiet).unwrap() > 0);
     assert!(!old.exists() && used.exists() && new.exists());
-    cache.prune(Duration::ZERO, &quiet).unwrap();
+    cache.prune(&aged_by(Duration::ZERO), &quiet).unwrap();
     assert!(!used.exists() && !new.exists());
 }
 
@@ -275,7 +275,7 @@ fn what_dry_runs_left_and_initramfs_are_pruned_by_their_last_use() {
     // Its command was printed again; its machine was run again by hand.
     touch(printed.parent().unwrap());
     fs::write(&ran, "again").unwrap();
-    cache.prune(HOUR, &quiet).unwrap();
+    cache.prune(&aged_by(HOUR), &quiet).unwrap();
     assert!(!old.exists() && used.exists());
     assert!(!forgotten.parent().unwrap().exists() && printed.exists() && ran.exists());
 }
@@ -341,4 +341,66 @@ fn a_full_disk_leaves_no_part_of_an_entry() {
     });
     assert!(mount(&["umount"]));
     result.unwrap();
+}
+
+/// What removes all that is old.
+fn aged_by(older_than: Duration) -> Prune {
+    Prune {
+        older_than: Some(older_than),
+        ..Prune::default()
+    }
+}
+
+/// An entry of `bytes`, last used `hours` ago.
+fn used(cache: &Cache, kind: &str, key: &str, bytes: usize, hours: u32) -> PathBuf {
+    let lock = cache.lock(kind, key, "it", &quiet).unwrap();
+    let staged = cache.stage(&lock).unwrap();
+    fs::write(staged.dir().join("image"), vec![1; bytes]).unwrap();
+    let place = cache.put(&lock, staged).unwrap();
+    let manifest = File::open(place.join(manifest::NAME)).unwrap();
+    manifest
+        .set_modified(SystemTime::now() - HOUR * hours)
+        .unwrap();
+    place
+}
+
+#[test]
+fn a_cache_that_is_too_large_loses_what_was_not_used_for_longest() {
+    let (_dir, cache) = temp();
+    let mib = 1 << 20;
+    let [oldest, middle, newest] =
+        [(1, 30), (2, 20), (3, 10)].map(|(n, h)| used(&cache, "kernel", &format!("k{n}"), mib, h));
+    let at_most = |mib: u64| Prune {
+        at_most: Some(Bytes(mib << 20)),
+        ..Prune::default()
+    };
+    assert_eq!(cache.prune(&at_most(9), &quiet).unwrap(), 0);
+    // Manifests and the like take a little as well.
+    assert!(cache.prune(&at_most(3), &quiet).unwrap() >= mib as u64);
+    assert!(!oldest.exists() && middle.exists() && newest.exists());
+    cache.prune(&at_most(0), &quiet).unwrap();
+    assert!(!middle.exists() && !newest.exists());
+}
+
+#[test]
+fn what_no_run_refers_to_is_unused() {
+    let (_dir, cache) = temp();
+    let all = ["kernel", "build", "module", "init"];
+    let ours = all.map(|kind| used(&cache, kind, "ours", 10, 0));
+    let theirs = all.map(|kind| used(&cache, kind, "theirs", 10, 0));
+    let source = used(&cache, "source", "any", 10, 0);
+    let request = |key: &str, kernel: &str| {
+        let lock = cache.lock("request", key, "it", &quiet).unwrap();
+        let staged = cache.stage(&lock).unwrap();
+        fs::write(staged.dir().join("kernel"), kernel).unwrap();
+        cache.put(&lock, staged).unwrap()
+    };
+    let (kept, gone) = (request("a", "ours"), request("b", "theirs"));
+    let what = Prune {
+        but_used: Some(["ours".to_owned()].into()),
+        ..Prune::default()
+    };
+    cache.prune(&what, &quiet).unwrap();
+    assert!(ours.iter().chain([&source, &kept]).all(|p| p.exists()));
+    assert!(!theirs.iter().chain([&gone]).any(|p| p.exists()));
 }

@@ -37,6 +37,8 @@ pub struct Wishes {
     pub backports: bool,
     /// What bootrig's own tests need as well.
     pub tests: bool,
+    /// What its nightly tests need beside that.
+    pub nightly: bool,
 }
 
 /// Sees to it that everything a bench needs is here: at once if it is; else after showing
@@ -96,7 +98,7 @@ pub fn ensure(wishes: Wishes) -> Result<()> {
 fn lacking(distro: &Distro, wishes: Wishes) -> Result<Vec<Need>> {
     let mut all = missing(distro.manager())?;
     if wishes.tests {
-        all.extend(missing_for_tests(distro)?);
+        all.extend(missing_for_tests(distro, wishes.nightly)?);
     }
     Ok(all)
 }

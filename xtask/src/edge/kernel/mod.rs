@@ -21,6 +21,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use self::work::Work;
+pub use self::work::{KERNEL, REQUEST, Requested};
 use super::cache::{Cache, Check};
 use crate::core::{fault::Fault, plan::KernelSpec};
 
@@ -145,7 +146,47 @@ pub fn provide(
     spec: &KernelSpec,
     say: &dyn Fn(&str),
 ) -> Result<Kernel> {
-    Work::new(root, cache, spec, say)?.provide()
+    Work::new(root, cache, spec, say)?.provide(true)
+}
+
+/// As [`provide`], but a kernel that came from a shared cache needs no build tree.
+///
+/// # Errors
+/// As [`provide`].
+pub fn provide_shared(
+    root: &Path,
+    cache: &Cache,
+    spec: &KernelSpec,
+    say: &dyn Fn(&str),
+) -> Result<Kernel> {
+    Work::new(root, cache, spec, say)?.provide(false)
+}
+
+/// The kernel of `spec` if it is in the cache, with or without its build tree.
+///
+/// # Errors
+/// As [`provide`].
+pub fn cached(
+    root: &Path,
+    cache: &Cache,
+    spec: &KernelSpec,
+    say: &dyn Fn(&str),
+) -> Result<Option<Kernel>> {
+    let work = Work::new(root, cache, spec, say)?;
+    work.cached(&work.requested()?.request, false)
+}
+
+/// What names the kernel of `spec` before it is known.
+///
+/// # Errors
+/// As [`provide`].
+pub fn requested(
+    root: &Path,
+    cache: &Cache,
+    spec: &KernelSpec,
+    say: &dyn Fn(&str),
+) -> Result<Requested> {
+    Work::new(root, cache, spec, say)?.requested()
 }
 
 /// Whether the source and the patches of `spec` are there, which is better known before

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BUILD, Kernel, build, build::Toolchain, built_in, config, config::Wishes, copy, copy::How,
-    fetch, fetch::Identity, key_of, patch, patch::Patch, provide, series, sources, sources::Source,
+    fetch, fetch::Identity, key_of, patch, patch::Patch, series, sources, sources::Source,
 };
 use crate::{
     core::{fault::Fault, plan::KernelSpec, units::Bytes},
@@ -23,8 +23,10 @@ use crate::{
     },
 };
 
+/// The kind of the small entries, which are booted.
 pub const KERNEL: &str = "kernel";
-const REQUEST: &str = "request";
+/// The kind of what requests came out as.
+pub const REQUEST: &str = "request";
 /// The series of kernels with small sections of memory.
 const SMALL_SECTIONS: &str = "small-sections";
 /// What a build may write, with room to spare.
@@ -88,6 +90,16 @@ pub fn patches_of(
         patches.truncate(below + most);
     }
     Ok((patches, below))
+}
+
+/// What names a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requested {
+    /// Its key: the cache's entry of the kind [`REQUEST`].
+    pub request: String,
+    /// The key of the request for the kernel that it is built upon, else its own: who builds
+    /// one of a family has the tree that the others take.
+    pub family: String,
 }
 
 /// One request being answered.
@@ -192,9 +204,23 @@ impl<'a> Work<'a> {
         Ok((identity, key))
     }
 
-    pub fn provide(&self) -> Result<Kernel> {
+    /// The keys of this request, and of that for the kernel that it is built upon.
+    pub fn requested(&self) -> Result<Requested> {
+        let (_, request) = self.request()?;
+        let mut family = request.clone();
+        if let Some(less) = self.built_upon() {
+            family = Work::new(self.root, self.cache, &less, self.say)?
+                .request()?
+                .1;
+        }
+        Ok(Requested { request, family })
+    }
+
+    /// The kernel, with its build tree where `tree`; else without, where it came from a
+    /// shared cache.
+    pub fn provide(&self, tree: bool) -> Result<Kernel> {
         let (identity, request) = self.request()?;
-        if let Some(kernel) = self.cached(&request)? {
+        if let Some(kernel) = self.cached(&request, tree)? {
             return Ok(kernel);
         }
         // Finding what to build upon may show that another version of the source is to be
@@ -202,7 +228,7 @@ impl<'a> Work<'a> {
         let base = self.base(&identity)?;
         let (identity, request) = self.request()?;
         let lock = self.cache.lock(REQUEST, &request, &self.what, self.say)?;
-        if let Some(kernel) = self.cached(&request)? {
+        if let Some(kernel) = self.cached(&request, tree)? {
             return Ok(kernel);
         }
         self.cache
@@ -211,8 +237,9 @@ impl<'a> Work<'a> {
             .with_context(|| format!("building {}", self.what))
     }
 
-    /// The kernel that this request came out as, if all of it is there.
-    fn cached(&self, request: &str) -> Result<Option<Kernel>> {
+    /// The kernel that this request came out as, if all of it is there; `tree`: its build tree
+    /// as well.
+    pub fn cached(&self, request: &str, tree: bool) -> Result<Option<Kernel>> {
         let Some(dir) = self.cache.get(REQUEST, request, Check::Full, self.say)? else {
             return Ok(None);
         };
@@ -220,8 +247,11 @@ impl<'a> Work<'a> {
         let Some(kernel) = self.cache.get(KERNEL, &key, Check::Full, self.say)? else {
             return Ok(None);
         };
-        let Some(tree) = self.cache.get(BUILD, &key, Check::Touch, self.say)? else {
-            return Ok(None);
+        let tree = match self.cache.get(BUILD, &key, Check::Touch, self.say)? {
+            Some(tree) => tree,
+            None if tree => return Ok(None),
+            // Where it would be.
+            None => self.cache.root().join(BUILD).join(&key),
         };
         self.describe(key, &kernel, &tree).map(Some)
     }
@@ -267,7 +297,7 @@ impl<'a> Work<'a> {
         };
         // Another run may clean up between the two.
         for _ in 0..BASES {
-            let base = provide(self.root, self.cache, &spec, self.say)?;
+            let base = Work::new(self.root, self.cache, &spec, self.say)?.provide(true)?;
             if let Some(dir) = self.cache.get(BUILD, &base.key, Check::Full, self.say)? {
                 return Ok(dir);
             }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The runs that there are, and removing those that are not needed any more.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+
+use super::{Header, MOST_BYTES, Run};
+use crate::{
+    core::{
+        fault::{Fault, text},
+        summary::Summary,
+    },
+    edge::files::{read_file, remove, usage},
+};
+
+/// A run's folder, and what is in it.
+#[derive(Debug)]
+pub struct Folder {
+    /// Where.
+    pub dir: PathBuf,
+    /// run.yaml, or why it cannot be read.
+    pub header: Result<Header, String>,
+    /// summary.json, where the run has one that can be read.
+    pub summary: Option<Summary>,
+    /// Bytes on disk.
+    pub bytes: u64,
+}
+
+/// The runs in `results`, the oldest first, those that cannot be read before them.
+///
+/// # Errors
+/// Usage: `results` is no place to look in.
+pub fn folders(results: &Path) -> Result<Vec<Folder>> {
+    let read = |dir: PathBuf| {
+        let id = dir.file_name().unwrap_or_default().to_string_lossy();
+        let header = Run::header(results, &id).map_err(|e| text(&e));
+        let summary = read_file(&dir.join("summary.json"), MOST_BYTES).ok();
+        Folder {
+            summary: summary.and_then(|bytes| serde_json::from_slice(&bytes).ok()),
+            bytes: usage(&dir),
+            header,
+            dir,
+        }
+    };
+    let mut all: Vec<_> = Run::matching(results, "*")?.into_iter().map(read).collect();
+    all.sort_by_cached_key(|f| {
+        let header = f.header.as_ref().ok();
+        (
+            header.map(|h| (h.begun.clone(), h.id.clone())),
+            f.dir.clone(),
+        )
+    });
+    Ok(all)
+}
+
+/// The keys of all cache entries that the runs in `results` were made with.
+///
+/// # Errors
+/// Usage: `results` is no place to look in, or a run in it cannot be read.
+pub fn keys_used(results: &Path) -> Result<BTreeSet<String>> {
+    let mut keys = BTreeSet::new();
+    for folder in folders(results)? {
+        let header = folder.header.map_err(|why| {
+            Fault::usage(format!(
+                "{why}; what that run uses is not known: remove it first"
+            ))
+        })?;
+        keys.insert(header.machine.init);
+        for kernel in header.kernels {
+            keys.extend([kernel.key, kernel.modules]);
+        }
+    }
+    Ok(keys)
+}
+
+/// Removes the run in `dir`, all at once for whoever looks at it.
+///
+/// # Errors
+/// Usage: it is being made.
+pub fn remove_run(dir: &Path) -> Result<()> {
+    let lock = dir.join(".lock");
+    if let Ok(file) = File::options().append(true).open(&lock)
+        && flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
+    {
+        let why = format!("run {} is being made by another process", dir.display());
+        return Err(Fault::usage(why).into());
+    }
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let aside = dir.with_file_name(format!(".removed-{name}"));
+    fs::rename(dir, &aside).with_context(|| format!("removing {}", dir.display()))?;
+    remove(&aside);
+    Ok(())
+}
