@@ -27,6 +27,10 @@ pub enum Command {
     Baseline(cmd::baseline::Args),
     /// Compare runs, baselines, or several runs of a kind.
     Compare(cmd::compare::Args),
+    /// Find which commit, patch, source, option or word made something worse, or better.
+    Bisect(Box<cmd::bisect::Args>),
+    /// Is this kernel good or bad? For `git bisect run`.
+    Judge(Box<cmd::judge::Args>),
     /// Draw a kept run again: its report.html and trace.json.
     Report(cmd::report::Args),
     /// Write a run in a form that another tool reads.

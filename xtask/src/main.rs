@@ -7,17 +7,40 @@ use anyhow::Context;
 use bootrig::{
     cli::{Cli, Command},
     cmd,
-    core::fault,
+    core::fault::{self, Exit},
     edge::{process, terminal},
 };
 use clap::Parser;
 
 fn main() -> ExitCode {
     process::serve_if_asked();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            let judge = std::env::args_os().nth(1).is_some_and(|a| a == "judge");
+            // 2 would tell git that the commit is bad.
+            return ExitCode::from(match error.use_stderr() {
+                false => Exit::Done as u8,
+                true if judge => cmd::judge::stop(Exit::Usage),
+                true => Exit::Usage as u8,
+            });
+        }
+    };
     let handled = process::install_handlers().context("handling signals");
+    if let Command::Judge(args) = &cli.command {
+        return ExitCode::from(match handled {
+            Ok(()) => cmd::judge::run(args),
+            Err(error) => {
+                terminal::say(&format!("error: {}", fault::text(&error)));
+                cmd::judge::status_of(&error)
+            }
+        });
+    }
     let result = handled.and_then(|()| match &cli.command {
         Command::Bench(args) => cmd::bench::run(args),
+        Command::Bisect(args) => cmd::bisect::run(args),
+        Command::Judge(_) => unreachable!("judged above"),
         Command::Report(args) => cmd::report::run(args),
         Command::Profile(args) => cmd::profile::run(args),
         Command::Test(args) => cmd::test::run(args),

@@ -9,7 +9,9 @@ mod exported;
 pub mod history;
 pub mod merge;
 mod pictures;
+pub mod places;
 mod shared;
+pub mod sides;
 mod stored;
 pub mod traces;
 pub mod tracing;
@@ -26,7 +28,7 @@ use anyhow::{Context, Result};
 
 use self::artifacts::without_effect;
 pub use self::{
-    artifacts::{Artifacts, ReadyKernel},
+    artifacts::{Artifacts, Booted, ReadyKernel},
     checkout::{checkout, known},
     exported::exported,
     pictures::draw,

@@ -3,10 +3,12 @@
 
 pub mod baseline;
 pub mod bench;
+pub mod bisect;
 pub mod clean;
 pub mod compare;
 pub mod doctor;
 pub mod export;
+pub mod judge;
 pub mod list;
 pub mod matrix;
 pub mod merge;

@@ -72,6 +72,27 @@ impl fmt::Display for Stopped {
 }
 impl std::error::Error for Stopped {}
 
+/// The error of a source that does not come to a kernel, or of modules that do not build
+/// against it. Nothing is wrong with this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotBuilt(pub String);
+
+impl fmt::Display for NotBuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for NotBuilt {}
+
+/// `error` as a [`NotBuilt`] where it is a usage error: of one place among many, patches that
+/// do not apply and options that it has not are no mistake of the user.
+pub fn refused(error: anyhow::Error) -> anyhow::Error {
+    match exit_of(&error) {
+        Exit::Usage => NotBuilt(format!("{error:#}")).into(),
+        _ => error,
+    }
+}
+
 /// An error for people: its causes in one text, without what a terminal would obey. Names
 /// of files, and whatever a guest or a file said, may hold anything.
 pub fn text(error: &anyhow::Error) -> String {

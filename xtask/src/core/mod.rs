@@ -25,6 +25,7 @@ pub mod qemu_version;
 pub mod report;
 pub mod samples;
 pub mod scenario;
+pub mod search;
 pub mod shard;
 pub mod stats;
 pub mod summary;

@@ -20,6 +20,12 @@ pub struct KernelSpec {
     /// Only the first so many patches of the series.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patches: Option<u32>,
+    /// Of the series not this patch, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without: Option<u32>,
+    /// Lines of configuration on top of all fragments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// With memory in sections, and so in blocks, of 4 MiB (series `small-sections`, below any
     /// other).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -54,6 +60,12 @@ impl fmt::Display for KernelSpec {
         self.patches
             .iter()
             .try_for_each(|patches| write!(f, "-{patches}"))?;
+        self.without
+            .iter()
+            .try_for_each(|patch| write!(f, "+without-{patch}"))?;
+        if !self.options.is_empty() {
+            write!(f, "+options-{}", self.options.len())?;
+        }
         self.hz.iter().try_for_each(|hz| write!(f, "+hz-{hz}"))?;
         for (said, what) in [
             (self.firmware_fallback, "+firmware-fallback"),
@@ -186,6 +198,8 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                     source: scenario.kernel.clone(),
                     series: scenario.variants[variant].series.clone(),
                     patches: scenario.variants[variant].patches,
+                    without: None,
+                    options: Vec::new(),
                     small_sections: scenario.memory.is_some_and(|m| m.how == How::Real),
                     debug: overrides.debug,
                     hz: probing.hz,

@@ -7,6 +7,7 @@ pub mod cache;
 pub mod drivers;
 pub mod export;
 pub mod files;
+pub mod history;
 pub mod host;
 pub mod initramfs;
 pub mod kernel;

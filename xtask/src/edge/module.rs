@@ -48,7 +48,7 @@ pub fn provide(
     let log = cache.log(&format!("module-{}", &key[..16]))?;
     say(&format!("building modules; log: {}", log.display()));
     process::run_logged("building modules", make(&kbuild, work.dir()), &log, LIMIT)
-        .map_err(|e| cache.explain(e))?;
+        .map_err(|e| process::blame_source(cache.explain(e)))?;
     // Only the modules are kept: what else kbuild leaves tells where it was made.
     let staged = cache.stage(&lock)?;
     let mut found = 0;

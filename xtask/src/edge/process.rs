@@ -22,7 +22,7 @@ mod signals;
 
 pub use crate::core::fault::Stopped;
 pub use guardian::serve_if_asked;
-pub use run::{attached, read, run_logged, stream};
+pub use run::{Failed, attached, blame_source, read, run_logged, stream};
 pub use scratch::{Scratch, scratch, scratch_in};
 pub use signals::{install_handlers, interrupt, interrupted};
 

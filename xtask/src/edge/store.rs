@@ -323,6 +323,15 @@ impl Run {
         files.into_iter().filter_map(read).collect()
     }
 
+    /// Writes run.yaml anew: more is asked of the run than when it was begun.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub fn keep_header(&self, header: &Header) -> Result<()> {
+        let text = serde_yaml::to_string(header)?;
+        write_whole(&self.dir.join("run.yaml"), text.as_bytes()).map_err(|e| explain(e, &self.dir))
+    }
+
     /// The results of run `id` that there are of `plan`, as they were stored.
     ///
     /// # Errors

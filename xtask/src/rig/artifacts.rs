@@ -29,6 +29,7 @@ use crate::{
 };
 
 /// A kernel and the guest modules built against it.
+#[derive(Clone)]
 pub struct Booted {
     /// The kernel.
     pub kernel: Kernel,
@@ -37,6 +38,43 @@ pub struct Booted {
 }
 
 impl Booted {
+    /// The kernel of `spec` with its modules, from the cache, or built.
+    ///
+    /// # Errors
+    /// As [`kernel::provide`] and [`module::provide`].
+    pub fn provide(
+        root: &Path,
+        cache: &Cache,
+        spec: &KernelSpec,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let kernel = kernel::provide(root, cache, spec, say)?;
+        let kbuild = || kernel::checked_kbuild(root, cache, spec, &kernel, say);
+        Self::with_modules(root, cache, spec, &kernel, &kbuild, say)
+    }
+
+    /// `kernel` of `spec` with its modules, which are built in what `kbuild` gives.
+    ///
+    /// # Errors
+    /// As [`module::provide`].
+    pub fn with_modules(
+        root: &Path,
+        cache: &Cache,
+        spec: &KernelSpec,
+        kernel: &Kernel,
+        kbuild: &dyn Fn() -> Result<PathBuf>,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let modules = match spec.built_in {
+            true => None,
+            false => Some(module::provide(root, cache, &kernel.key, kbuild, say)?),
+        };
+        Ok(Self {
+            kernel: kernel.clone(),
+            modules,
+        })
+    }
+
     /// The file of a module.
     ///
     /// # Errors
@@ -114,20 +152,24 @@ impl Artifacts {
             if kernels.contains_key(spec) {
                 continue;
             }
-            let kernel = match ready {
-                Some((image, kbuild)) => Kernel::ready(image, kbuild)?,
-                None if shared.is_some() => kernel::provide_shared(root, &cache, spec, say)?,
-                None => kernel::provide(root, &cache, spec, say)?,
+            let booted = match ready {
+                Some((image, kbuild)) => {
+                    let kernel = Kernel::ready(image, kbuild)?;
+                    let kbuild = || Ok(kernel.kbuild.clone());
+                    let loaded = KernelSpec {
+                        built_in: false,
+                        ..spec.clone()
+                    };
+                    Booted::with_modules(root, &cache, &loaded, &kernel, &kbuild, say)?
+                }
+                None if shared.is_some() => {
+                    let kernel = kernel::provide_shared(root, &cache, spec, say)?;
+                    let kbuild = || kernel::checked_kbuild(root, &cache, spec, &kernel, say);
+                    Booted::with_modules(root, &cache, spec, &kernel, &kbuild, say)?
+                }
+                None => Booted::provide(root, &cache, spec, say)?,
             };
-            let kbuild = || match ready {
-                Some(_) => Ok(kernel.kbuild.clone()),
-                None => kernel::checked_kbuild(root, &cache, spec, &kernel, say),
-            };
-            let modules = match spec.built_in && ready.is_none() {
-                true => None,
-                false => Some(module::provide(root, &cache, &kernel.key, &kbuild, say)?),
-            };
-            kernels.insert(spec.clone(), Booted { kernel, modules });
+            kernels.insert(spec.clone(), booted);
         }
         Ok(Self {
             cache,
@@ -179,6 +221,25 @@ impl Artifacts {
         specs
             .into_iter()
             .try_for_each(|spec| kernel::check(root, cache, spec, say))
+    }
+
+    /// PID 1, from the cache or built, and kernels that are there.
+    ///
+    /// # Errors
+    /// As [`initramfs::init_binary`].
+    pub fn with(
+        root: &Path,
+        cache: Cache,
+        kernels: BTreeMap<KernelSpec, Booted>,
+        say: &dyn Fn(&str),
+    ) -> Result<Self> {
+        Ok(Self {
+            init: initramfs::init_binary(root, &cache, say)?,
+            cache,
+            kernels,
+            ready: false,
+            bare: false,
+        })
     }
 
     /// The kernel of `spec`, and its modules.

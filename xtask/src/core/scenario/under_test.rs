@@ -183,6 +183,29 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// This scenario with `words` at the end of each variant's command line.
+    ///
+    /// # Errors
+    /// A word that bootrig sets itself, or too many of them.
+    pub fn with_words(&self, words: &[String]) -> Result<Self, String> {
+        let mut scenario = self.clone();
+        for variant in &mut scenario.variants {
+            variant.cmdline.extend_from_slice(words);
+            let wrong = |w: &String| Some(format!("`{w}` {}", cmdline::wrong(w)?));
+            let long = || {
+                Some(format!(
+                    "its command line {}",
+                    cmdline::too_long(&variant.cmdline)?
+                ))
+            };
+            if let Some(why) = words.iter().find_map(wrong).or_else(long) {
+                return Err(format!("variant {}: {why}", variant.name));
+            }
+        }
+        scenario.hash = canonical::hash(&scenario);
+        Ok(scenario)
+    }
+
     fn with_series(&self, series: &str) -> Vec<Variant> {
         if self.wants_series() {
             let kept = self

@@ -5,6 +5,7 @@
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 
+pub mod binomial;
 pub mod bootstrap;
 pub mod change;
 pub mod drift;

@@ -132,7 +132,7 @@ impl<'a> Tree<'a> {
             &self.log,
             limit,
         )
-        .map_err(|e| self.cache.explain(e))
+        .map_err(|e| process::blame_source(self.cache.explain(e)))
     }
 
     /// Puts ccache, if there is one, in front of the compiler by the PATH: were it in `CC`,

@@ -60,6 +60,27 @@ pub fn read(root: &Path, fragments: &[String]) -> Result<(Wishes, Vec<u8>)> {
     Ok((wishes, bytes))
 }
 
+/// Adds `options`, which somebody names one by one, to what fragments ask for.
+///
+/// # Errors
+/// Usage: one is no option.
+pub fn add(options: &[String], wishes: &mut Wishes, bytes: &mut Vec<u8>) -> Result<()> {
+    for line in options {
+        let Ok(Some((option, value))) = parse(line) else {
+            return Err(Fault::usage(format!(
+                "`{}` is no option: expected CONFIG_X=y, CONFIG_X=n or CONFIG_X=VALUE",
+                line.escape_debug()
+            ))
+            .into());
+        };
+        let at = format!("option {line}");
+        wishes.insert(option.to_owned(), Wish { value, at });
+        bytes.extend((line.len() as u64).to_le_bytes());
+        bytes.extend(line.as_bytes());
+    }
+    Ok(())
+}
+
 /// An option's name and value from a line of a fragment or of a .config.
 fn parse(line: &str) -> Result<Option<(&str, Option<String>)>, ()> {
     let line = line.trim_end();

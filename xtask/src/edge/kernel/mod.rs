@@ -199,6 +199,77 @@ pub fn check(root: &Path, cache: &Cache, spec: &KernelSpec, say: &dyn Fn(&str)) 
     work::patches_of(root, cache, spec, &source, say).map(drop)
 }
 
+/// A checkout that is built again and again, so that only what differs is compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Where it is; its output is in `build/` there.
+    pub top: &'a Path,
+    /// Which of images/kernels/sources.yaml its patches and its configuration are of.
+    pub like: &'a str,
+    /// A file that says which request its output is of; whoever moves the checkout removes it.
+    pub note: &'a Path,
+}
+
+impl Kept<'_> {
+    /// The kernel of `spec` on `commit`, from the cache, or built in the checkout once
+    /// `check_out` has put the commit there.
+    ///
+    /// # Errors
+    /// [`NotBuilt`](crate::core::fault::NotBuilt) when the commit is at fault; whatever
+    /// `check_out` returns; as [`provide`].
+    pub fn provide(
+        &self,
+        root: &Path,
+        cache: &Cache,
+        spec: &KernelSpec,
+        commit: &str,
+        check_out: &dyn Fn() -> Result<()>,
+        say: &dyn Fn(&str),
+    ) -> Result<Kernel> {
+        let source = sources::find(root, self.like)?;
+        Work::of(root, cache, spec, source, say)?.provide_in(self, commit, check_out)
+    }
+
+    /// The output of what [`Kept::provide`] gave, to build modules in: built again if something
+    /// else was built there since.
+    ///
+    /// # Errors
+    /// As [`Kept::provide`].
+    pub fn kbuild(
+        &self,
+        root: &Path,
+        cache: &Cache,
+        spec: &KernelSpec,
+        commit: &str,
+        check_out: &dyn Fn() -> Result<()>,
+        say: &dyn Fn(&str),
+    ) -> Result<PathBuf> {
+        let source = sources::find(root, self.like)?;
+        Work::of(root, cache, spec, source, say)?.kbuild_in(self, commit, check_out)
+    }
+}
+
+/// Checks that `options` are some.
+///
+/// # Errors
+/// Usage: names the first that is none.
+pub fn check_options(options: &[String]) -> Result<()> {
+    config::add(options, &mut config::Wishes::new(), &mut Vec::new())
+}
+
+/// The names of the patches that `spec` has of its series, in order.
+///
+/// # Errors
+/// Usage: there is no such series, or none for this source.
+pub fn patch_names(
+    root: &Path,
+    cache: &Cache,
+    spec: &KernelSpec,
+    say: &dyn Fn(&str),
+) -> Result<Vec<String>> {
+    Ok(Work::new(root, cache, spec, say)?.patch_names())
+}
+
 /// The build tree of `kernel`, every byte verified and rebuilt if damaged. Slow (seconds);
 /// meant as the `kbuild` argument of `module::provide`, which asks only when it must build.
 ///
@@ -217,6 +288,18 @@ pub fn checked_kbuild(
         return Ok(kernel.kbuild.clone());
     }
     Ok(provide(root, cache, spec, say)?.kbuild)
+}
+
+/// The tree of kernel `name`'s source in the cache, fetched if need be; not to be written to.
+///
+/// # Errors
+/// As [`provide`].
+pub fn source_tree(root: &Path, cache: &Cache, name: &str, say: &dyn Fn(&str)) -> Result<PathBuf> {
+    let source = sources::find(root, name)?;
+    let identity = fetch::identify(cache, &source, say)?;
+    Ok(fetch::provide(cache, &source, &identity, say)?
+        .1
+        .join("tree"))
 }
 
 /// The names of images/kernels/sources.yaml, in order.

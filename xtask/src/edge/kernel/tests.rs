@@ -13,7 +13,7 @@ use self::lab::{Lab, PATCH};
 use super::{work::KERNEL, *};
 use crate::{
     core::{
-        fault::{Exit, exit_of},
+        fault::{Exit, NotBuilt, exit_of},
         units::Bytes,
     },
     edge::cache::manifest,
@@ -364,4 +364,138 @@ fn a_ready_kernel_must_fit_its_build_directory() {
     );
     usage(&lab.path("linux/a.c"), &built.kbuild, "no bzImage");
     usage(&lab.path("missing"), &built.kbuild, "missing");
+}
+
+/// linux/ of a lab as a repository; `edit` makes a commit.
+struct History<'a>(&'a Lab);
+
+impl History<'_> {
+    fn git(&self, dir: &Path, args: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.arg("-C")
+            .arg(dir)
+            .args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        let out = git.args(args).stderr(Stdio::null()).output().unwrap();
+        assert!(out.status.success(), "{args:?}");
+        String::from_utf8(out.stdout).unwrap().trim().to_owned()
+    }
+    fn edit(&self, file: &str, text: &str) -> String {
+        self.0.write(file, text);
+        let linux = self.0.path("linux");
+        self.git(&linux, &["add", "."]);
+        self.git(&linux, &["commit", "--quiet", "-m", "x"]);
+        self.git(&linux, &["rev-parse", "HEAD"])
+    }
+    fn provide(&self, spec: &KernelSpec, commit: &str) -> Result<Kernel> {
+        let top = self.0.path("kept/tree");
+        let check_out = || {
+            self.git(
+                &top,
+                &["checkout", "--quiet", "--force", "--detach", commit],
+            );
+            Ok(())
+        };
+        let kept = Kept {
+            top: &top,
+            like: "k",
+            note: &self.0.path("kept/built"),
+        };
+        let (root, say) = (self.0.dir.path(), |l: &str| self.0.say(l));
+        kept.provide(root, &self.0.cache, spec, commit, &check_out, &say)
+    }
+}
+
+/// In a kept checkout only what differs from the commit before is compiled; what comes out is
+/// what a build from nothing makes, and what was made once is not made again.
+#[test]
+fn a_kept_checkout_is_built_step_by_step() {
+    let lab = Lab::new();
+    let linux = lab.path("linux");
+    let history = History(&lab);
+    history.git(&linux, &["init", "--quiet", "--initial-branch=main"]);
+    let first = history.edit("linux/.gitignore", "/build/\n");
+    let second = history.edit("linux/b.c", "BETA\n");
+    let broken = history.edit("linux/a.c", "BROKEN\n");
+    let whole = history.edit("linux/a.c", "alpha\n");
+    let kept = lab.path("kept/tree");
+    fs::create_dir(lab.path("kept")).unwrap();
+    history.git(
+        &linux,
+        &[
+            "worktree",
+            "add",
+            "--quiet",
+            "--detach",
+            kept.to_str().unwrap(),
+        ],
+    );
+    let made = history.provide(&spec(None), &first).unwrap();
+    assert_eq!(lab.compiled(), "a.c b.c");
+    let next = history.provide(&spec(None), &second).unwrap();
+    assert_eq!(lab.compiled(), "b.c");
+    assert!(next.key != made.key && next.build.is_some());
+    assert_eq!(next.source, format!("git commit {second}"));
+    let patched = history.provide(&spec(Some("s")), &second).unwrap();
+    assert_eq!(lab.compiled(), "a.c");
+    assert!(
+        fs::read(&patched.image)
+            .unwrap()
+            .ends_with(b"ALPHA\nBETA\n")
+    );
+    let error = history.provide(&spec(None), &broken).unwrap_err();
+    assert!(error.chain().any(|e| e.is::<NotBuilt>()), "{error:#}");
+    assert!(format!("{error:#}").contains("a.c:1: error: it is broken"));
+    let error = history.provide(&spec(Some("s")), &broken).unwrap_err();
+    assert_eq!(exit_of(&error), Exit::Usage, "it does not apply: {error:#}");
+    lab.compiled();
+    let again = history.provide(&spec(None), &second).unwrap();
+    assert_eq!((again.key.as_str(), again.build), (next.key.as_str(), None));
+    let last = history.provide(&spec(None), &whole).unwrap();
+    assert_eq!(lab.compiled(), "a.c");
+    // As if nobody had kept anything.
+    lab.write(
+        "images/kernels/sources.yaml",
+        &format!("sources:\n  k:\n    git: {{path: linux, ref: {second}}}\n"),
+    );
+    lab.compiled();
+    let other = lab.provide(None).unwrap();
+    assert_eq!(lab.compiled(), "a.c b.c");
+    assert_eq!(other.key, next.key);
+    assert_eq!(
+        fs::read(&other.image).unwrap(),
+        fs::read(&next.image).unwrap()
+    );
+    let _ = last;
+}
+
+/// The first step begins with what the cache has of a kernel like it.
+#[test]
+fn a_kept_checkout_begins_with_what_was_built() {
+    let lab = Lab::new();
+    let linux = lab.path("linux");
+    let history = History(&lab);
+    history.git(&linux, &["init", "--quiet", "--initial-branch=main"]);
+    let _ = history.edit("linux/.gitignore", "/build/\n");
+    lab.provide(None).unwrap();
+    lab.compiled();
+    let other = history.edit("linux/b.c", "BETA\n");
+    let kept = lab.path("kept/tree");
+    fs::create_dir(lab.path("kept")).unwrap();
+    // What the cache has is of before the commit, so sources.yaml must go on naming that.
+    history.git(
+        &linux,
+        &[
+            "worktree",
+            "add",
+            "--quiet",
+            "--detach",
+            kept.to_str().unwrap(),
+        ],
+    );
+    lab.write("linux/b.c", "beta\n");
+    lab.provide(None).unwrap();
+    lab.compiled();
+    let made = history.provide(&spec(None), &other).unwrap();
+    assert_eq!(lab.compiled(), "b.c", "{}", lab.said());
+    assert!(fs::read(&made.image).unwrap().ends_with(b"alpha\nBETA\n"));
 }

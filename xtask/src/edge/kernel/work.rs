@@ -23,6 +23,9 @@ use crate::{
     },
 };
 
+mod kept;
+mod seed;
+
 /// The kind of the small entries, which are booted.
 pub const KERNEL: &str = "kernel";
 /// The kind of what requests came out as.
@@ -89,6 +92,13 @@ pub fn patches_of(
         }
         patches.truncate(below + most);
     }
+    if let Some(without) = spec.without {
+        let number = usize::try_from(without).unwrap_or(usize::MAX);
+        let at = below.saturating_add(number).saturating_sub(1);
+        if at < patches.len() {
+            patches.remove(at);
+        }
+    }
     Ok((patches, below))
 }
 
@@ -127,7 +137,17 @@ impl<'a> Work<'a> {
         spec: &'a KernelSpec,
         say: &'a dyn Fn(&str),
     ) -> Result<Self> {
-        let source = sources::find(root, &spec.source)?;
+        Self::of(root, cache, spec, sources::find(root, &spec.source)?, say)
+    }
+
+    /// One for a kernel whose patches and configuration are those of `source`.
+    pub fn of(
+        root: &'a Path,
+        cache: &'a Cache,
+        spec: &'a KernelSpec,
+        source: Source,
+        say: &'a dyn Fn(&str),
+    ) -> Result<Self> {
         let (patches, below) = patches_of(root, cache, spec, &source, say)?;
         let hz = spec.hz.map(config::tick_rate);
         let fallback = spec
@@ -136,7 +156,8 @@ impl<'a> Work<'a> {
         let debug = spec.debug.then(|| config::DEBUG.to_owned());
         let on_top = hz.into_iter().chain(fallback).chain(debug);
         let names: Vec<_> = source.config.iter().cloned().chain(on_top).collect();
-        let (wishes, fragments) = config::read(root, &names)?;
+        let (mut wishes, mut fragments) = config::read(root, &names)?;
+        config::add(&spec.options, &mut wishes, &mut fragments)?;
         let series = spec.series.iter().map(|s| match spec.patches {
             None => format!("series {s}"),
             Some(most) => format!("the first {most} of series {s}"),
@@ -146,6 +167,8 @@ impl<'a> Work<'a> {
             .then(|| "4 MiB sections".to_owned())
             .into_iter()
             .chain(series)
+            .chain(spec.without.map(|patch| format!("without patch {patch}")))
+            .chain((!spec.options.is_empty()).then(|| spec.options.join(", ")))
             .chain(spec.hz.map(|hz| format!("{hz} Hz")))
             .chain(
                 spec.firmware_fallback
@@ -202,6 +225,12 @@ impl<'a> Work<'a> {
             &[b"request ", self.fragments.as_slice()].concat(),
         );
         Ok((identity, key))
+    }
+
+    /// The names of the series' patches.
+    pub fn patch_names(&self) -> Vec<String> {
+        let own = &self.patches[self.below..];
+        own.iter().map(|p| p.name.clone()).collect()
     }
 
     /// The keys of this request, and of that for the kernel that it is built upon.
@@ -277,6 +306,8 @@ impl<'a> Work<'a> {
         let less = KernelSpec {
             series: None,
             patches: None,
+            without: None,
+            options: Vec::new(),
             firmware_fallback: false,
             built_in: false,
             ..self.spec.clone()
@@ -336,7 +367,7 @@ impl<'a> Work<'a> {
         let tree = build::Tree::new(self.cache, top, log.clone(), self.what.clone());
         tree.settle()?;
         // A kernel with more options than the one that it is built upon begins with that one's.
-        let more = self.spec.firmware_fallback;
+        let more = self.spec.firmware_fallback || !self.spec.options.is_empty();
         let effective = tree.configure(more, &|base| config::merge(base, &self.wishes))?;
         config::contract(&effective, &self.wishes, &staged.dir().join("tree"))?;
         let key = self.key(identity, effective.as_bytes());

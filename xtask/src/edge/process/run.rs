@@ -13,12 +13,51 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{Child, Stopped, Wait, interrupted};
+use crate::core::fault::NotBuilt;
+
+/// A program that ran to its end and was not content.
+#[derive(Debug)]
+pub struct Failed {
+    /// How it ended.
+    pub status: ExitStatus,
+    message: String,
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+impl std::error::Error for Failed {}
+
+/// What compilers and make say when the machine, not the source, is at fault.
+const MACHINE: [&str; 7] = [
+    "No space left",
+    "is full (",
+    "Killed",
+    "annot allocate memory",
+    "out of memory",
+    "Too many open files",
+    "Input/output error",
+];
+
+/// `error` of compiling something, as a [`NotBuilt`] where it says that of the source.
+pub fn blame_source(error: anyhow::Error) -> anyhow::Error {
+    let failed = error.chain().find_map(|e| e.downcast_ref::<Failed>());
+    let ended = failed.is_some_and(|failed| failed.status.code().is_some());
+    let text = format!("{error:#}");
+    match ended && !MACHINE.iter().any(|sign| text.contains(sign)) {
+        true => NotBuilt(text).into(),
+        false => error,
+    }
+}
 
 /// Runs `command` to its end with both outputs appended to `log`.
 ///
 /// # Errors
-/// [`Stopped`] when interrupted; otherwise says `what` was being done, how it ended, and
-/// the last lines of the log that look like errors, with the log's path.
+/// [`Stopped`] when interrupted; [`Failed`] when it failed; otherwise, too, says `what` was
+/// being done, how it ended, and the last lines of the log that look like errors, with the
+/// log's path.
 pub fn run_logged(what: &str, mut command: Command, log: &Path, limit: Duration) -> Result<()> {
     let file = File::options()
         .create(true)
@@ -29,11 +68,12 @@ pub fn run_logged(what: &str, mut command: Command, log: &Path, limit: Duration)
     let program = name(&command);
     let status = wait(what, &program, &mut spawn(what, command)?, limit)?;
     if !status.success() {
-        bail!(
+        let message = format!(
             "{what}: {program} ended with {status}; log: {}\n{}",
             log.display(),
             last_errors(log)
         );
+        return Err(Failed { status, message }.into());
     }
     Ok(())
 }
@@ -41,7 +81,8 @@ pub fn run_logged(what: &str, mut command: Command, log: &Path, limit: Duration)
 /// Runs `command` and returns its standard output; standard error goes into the error.
 ///
 /// # Errors
-/// [`Stopped`] when interrupted; otherwise says `what` was being done and how it ended.
+/// [`Stopped`] when interrupted; [`Failed`] when it failed; otherwise, too, says `what` was
+/// being done and how it ended.
 pub fn read(what: &str, mut command: Command, limit: Duration) -> Result<String> {
     // Files, not pipes: a full pipe that nobody reads would block the child.
     let (out, err) = (
@@ -68,10 +109,11 @@ pub fn read(what: &str, mut command: Command, limit: Duration) -> Result<String>
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     if !status.success() {
-        bail!(
+        let message = format!(
             "{what}: {program} ended with {status}: {}",
             text(err)?.trim()
         );
+        return Err(Failed { status, message }.into());
     }
     text(out)
 }
@@ -249,5 +291,27 @@ mod tests {
         );
         assert!(status.unwrap().success());
         assert!(begun.elapsed() < Duration::from_secs(45));
+    }
+
+    /// What the machine does wrong is never taken for the source's fault.
+    #[test]
+    fn the_machine_is_told_from_the_source() {
+        let dir = tempfile::tempdir().unwrap();
+        let blamed = |script: &str| {
+            let mut sh = super::super::tool("sh");
+            sh.args(["-c", script]);
+            let log = dir.path().join("log");
+            let _ = std::fs::remove_file(&log);
+            let error = run_logged("x", sh, &log, Duration::from_secs(60)).unwrap_err();
+            blame_source(error).is::<NotBuilt>()
+        };
+        assert!(blamed("echo a.c:1: error: no; exit 2"));
+        assert!(!blamed("echo error: No space left on device; exit 2"));
+        assert!(!blamed(
+            "echo gcc: fatal error: Killed signal terminated program cc1; exit 2"
+        ));
+        assert!(!blamed("kill -9 $$"));
+        assert!(!blame_source(Stopped.into()).is::<NotBuilt>());
+        assert!(!blame_source(anyhow::anyhow!("error: x")).is::<NotBuilt>());
     }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask compare A B`: what was measured before against what was measured after.
 
-mod sides;
-
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -14,7 +12,7 @@ use crate::{
         units::{Fraction, Nanos},
     },
     edge::terminal,
-    rig::checkout,
+    rig::{checkout, sides},
 };
 
 /// Options of `compare`.
