@@ -28,7 +28,12 @@ impl Window {
 }
 
 /// Never comes back by itself: a reset is its end, and cuts nothing.
-const ENDS_IN_RESET: [&str; 3] = ["machine_restart", "kernel_restart", "machine_kexec"];
+const ENDS_IN_RESET: [&str; 4] = [
+    "machine_restart",
+    "kernel_restart",
+    "machine_kexec",
+    "kernel_kexec",
+];
 
 /// The windows of the first boot, in order of their beginning.
 pub fn windows(trace: &Trace, names: &Names) -> Vec<Window> {
@@ -36,8 +41,13 @@ pub fn windows(trace: &Trace, names: &Names) -> Vec<Window> {
         return Vec::new();
     };
     let last = trace.intervals.last().map_or(begin.0, |i| i.end);
-    let end = *trace.boots.get(1).unwrap_or(&(last, trace.intervals.len()));
     let name_of = |visit: &Visit| names.of(Key::Known(visit.function)).unwrap_or_default();
+    // The next kernel begins behind a reset, or, by kexec, without one.
+    let mut kernels = trace.visits.iter().filter(|v| name_of(v) == "start_kernel");
+    let next = kernels.nth(1).map(|v| (v.entered, v.intervals.0));
+    let reset = trace.boots.get(1).copied();
+    let restarted = reset.into_iter().chain(next).min();
+    let end = restarted.unwrap_or((last, trace.intervals.len()));
     let first: Vec<(String, &Visit)> = trace
         .visits
         .iter()
@@ -48,7 +58,7 @@ pub fn windows(trace: &Trace, names: &Names) -> Vec<Window> {
         name: "all".into(),
         span: (begin.0, end.0),
         intervals: begin.1..end.1,
-        cut: !trace.complete && trace.boots.len() < 2,
+        cut: !trace.complete && restarted.is_none(),
     }];
     let visit = |wanted: &str| first.iter().find(|(name, _)| name == wanted).map(|f| f.1);
     if let Some(from) = visit("start_kernel") {
@@ -80,7 +90,7 @@ pub fn windows(trace: &Trace, names: &Names) -> Vec<Window> {
             (Some(left), Some(behind)) => ((left, behind), false),
             _ => (
                 end,
-                !ENDS_IN_RESET.contains(&name.as_str()) || trace.boots.len() < 2,
+                !ENDS_IN_RESET.contains(&name.as_str()) || restarted.is_none(),
             ),
         };
         found.push(Window {
@@ -182,6 +192,23 @@ mod tests {
         assert_eq!(
             name("machine_restart"),
             ("machine_restart".into(), (70, 80), false)
+        );
+    }
+
+    /// By kexec the next kernel begins without a reset, and nothing of it is of this boot.
+    #[test]
+    fn a_kexec_ends_the_boot_where_the_next_kernel_begins() {
+        let found = all(
+            "s 10\ne 1 10 0 0 - -\ns 50\ne 5 50 0 3 - -\nr 5 60\ns 60\ns 70\ne 6 70 0 4 - -\ns 90\ne 7 90 0 0 - -\ns 95\ne 8 95 0 3 - -\nr 8 99\ns 99\n",
+        );
+        let name = |n: &str| found.iter().find(|w| w.0 == n).cloned().unwrap();
+        assert_eq!(name("all"), ("all".into(), (0, 90), false));
+        assert_eq!(name("machine_restart").1, (70, 90));
+        assert!(!name("machine_restart").2);
+        assert_eq!(name("device_shutdown").1, (50, 60));
+        assert!(
+            found.iter().all(|w| w.0 != "device_shutdown#2"),
+            "{found:?}"
         );
     }
 
