@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    scenario::{Clock, How, Scenario, Strategy, Variant},
+    scenario::{Clock, FOREIGN, How, Scenario, Strategy, Variant},
     units::Nanos,
 };
 
@@ -43,6 +43,23 @@ pub struct KernelSpec {
     /// With the guest's modules as parts of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub built_in: bool,
+}
+
+impl KernelSpec {
+    /// What it is called where runs are compared: a series that came with `--series` is what is
+    /// compared, whatever its name and contents.
+    pub fn role(&self) -> String {
+        let foreign = self.series.as_ref().filter(|s| s.contains(FOREIGN));
+        let series = match foreign {
+            Some(_) => Some("under test".to_owned()),
+            None => self.series.clone(),
+        };
+        Self {
+            series,
+            ..self.clone()
+        }
+        .to_string()
+    }
 }
 
 impl fmt::Display for KernelSpec {

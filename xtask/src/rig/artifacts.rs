@@ -145,6 +145,12 @@ impl Artifacts {
             let wanted = plan.iter().map(|t| &t.kernel).collect();
             shared.exchange(root, &cache, &wanted, say)?;
         }
+        if ready.is_none() && shared.is_none() {
+            let specs: BTreeSet<_> = plan.iter().map(|t| &t.kernel).collect();
+            specs
+                .into_iter()
+                .try_for_each(|spec| kernel::fits(root, &cache, spec, say))?;
+        }
         let init = initramfs::init_binary(root, &cache, say)?;
         let mut kernels = BTreeMap::new();
         for trial in plan {

@@ -159,7 +159,7 @@ fn basis(header: &Header, scenario: &ScenarioSummary) -> Basis {
             modules: k.modules.clone(),
             compiler: Some(k.compiler.clone()),
         };
-        (k.spec.to_string(), kernel)
+        (k.spec.role(), kernel)
     });
     Basis {
         scenario: scenario.hash.clone(),

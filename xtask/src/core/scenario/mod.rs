@@ -41,7 +41,7 @@ pub use schema::{profiles_schema, scenario_schema, schema_text};
 pub use sweep::{GrowthLimit, Over, Point, Sweep};
 pub use tree::MAX_TEXT;
 pub use tree::Position;
-pub use under_test::{Switched, UNDER_TEST, UnderTest};
+pub use under_test::{FOREIGN, Switched, UNDER_TEST, UnderTest};
 pub use validate::group;
 pub use walk::{Walk, WalkOperation, WalkPaths};
 

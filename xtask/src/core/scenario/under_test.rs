@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Order, Over, Scenario, Target, Variant, canonical, cmdline, hint};
 
+/// Between the name of a series that came with `--series` and the key of its contents.
+pub const FOREIGN: char = '@';
+
 /// What a scenario's variants say for the series that the command line names.
 pub const UNDER_TEST: &str = "under-test";
 
@@ -295,6 +298,13 @@ mod tests {
         assert_eq!(tested.expect.len(), 1, "{:?}", tested.expect);
         assert!(tested.reference.is_none());
         assert_ne!(tested.hash, before.hash);
+        // Another series is what one compares: the experiment is the same.
+        let other = before
+            .put_under_test(&under(Some("y@2"), &["async:core.async_shutdown=1 quick"]))
+            .unwrap();
+        assert_eq!(other.hash, tested.hash);
+        let more = before.put_under_test(&under(Some("y@2"), &[])).unwrap();
+        assert_ne!(more.hash, tested.hash);
     }
 
     #[test]

@@ -270,6 +270,15 @@ pub fn patch_names(
     Ok(Work::new(root, cache, spec, say)?.patch_names())
 }
 
+/// Whether the patches of `spec` fit its source, which is better known before the kernel that
+/// it is built upon has been built. Fetches the source if the kernel is not there.
+///
+/// # Errors
+/// As [`provide`]: the patch, and the file and line that it does not fit.
+pub fn fits(root: &Path, cache: &Cache, spec: &KernelSpec, say: &dyn Fn(&str)) -> Result<()> {
+    Work::new(root, cache, spec, say)?.fits()
+}
+
 /// The build tree of `kernel`, every byte verified and rebuilt if damaged. Slow (seconds);
 /// meant as the `kbuild` argument of `module::provide`, which asks only when it must build.
 ///

@@ -18,7 +18,7 @@ use regex::Regex;
 
 use super::patch;
 use crate::{
-    core::fault::Fault,
+    core::{fault::Fault, scenario::FOREIGN},
     edge::{
         cache::{Cache, Check},
         files::read_file,
@@ -28,8 +28,6 @@ use crate::{
 
 /// Entries of the cache: quilt series by the hash of their contents.
 const KIND: &str = "series";
-/// Between a foreign series' name and the key of its entry.
-const MARK: char = '@';
 /// The longest mailbox read.
 const MAX_BYTES: u64 = 64 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -56,7 +54,7 @@ struct Place {
 
 /// Whether `series` names one that was imported, and not one of the checkout.
 pub fn is_foreign(series: &str) -> bool {
-    series.contains(MARK)
+    series.contains(FOREIGN)
 }
 
 /// Takes `paths` (mailboxes, patches, directories of such) into the cache as one series and
@@ -110,7 +108,7 @@ pub fn import(cache: &Cache, paths: &[PathBuf], say: &dyn Fn(&str)) -> Result<St
         n => format!("{n} patches"),
     };
     say(&format!("series {name}: {patches} from {named}"));
-    Ok(format!("{name}{MARK}{key}"))
+    Ok(format!("{name}{FOREIGN}{key}"))
 }
 
 /// The patches of an imported series, in order.
@@ -118,7 +116,7 @@ pub fn import(cache: &Cache, paths: &[PathBuf], say: &dyn Fn(&str)) -> Result<St
 /// # Errors
 /// Usage: it is no longer in the cache.
 pub fn read(cache: &Cache, series: &str, say: &dyn Fn(&str)) -> Result<Vec<patch::Patch>> {
-    let key = series.rsplit(MARK).next().unwrap_or_default();
+    let key = series.rsplit(FOREIGN).next().unwrap_or_default();
     let known = key.len() == 16 && key.bytes().all(|b| b.is_ascii_hexdigit());
     let dir = match known {
         true => cache.get(KIND, key, Check::Full, say)?,

@@ -20,6 +20,7 @@ use crate::{
     edge::{
         cache::{Cache, Check, Lock, Staged},
         drivers::{self, Sources},
+        process,
     },
 };
 
@@ -266,6 +267,39 @@ impl<'a> Work<'a> {
             .with_context(|| format!("building {}", self.what))
     }
 
+    /// Tries the patches on copies of the files that they touch.
+    pub fn fits(&self) -> Result<()> {
+        let (identity, request) = self.request()?;
+        if self.patches.is_empty() || self.cached(&request, false)?.is_some() {
+            return Ok(());
+        }
+        let source = self.source(&identity)?.join("tree");
+        let scratch = process::scratch("bootrig-patches-")?;
+        for file in self.patches.iter().flat_map(|p| &p.files) {
+            let (from, to) = (source.join(file), scratch.path().join(file));
+            if !from.is_file() || to.exists() {
+                continue;
+            }
+            let folder = to.parent().unwrap_or(scratch.path());
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::copy(&from, &to))
+                .with_context(|| format!("copying {} to try patches on", from.display()))?;
+        }
+        patch::apply(self.cache, &self.patches, scratch.path(), self.say)
+            .with_context(|| self.what.clone())
+    }
+
+    /// The entry of the source, fetched if need be.
+    fn source(&self, identity: &Identity) -> Result<PathBuf> {
+        if !fetch::present(self.cache, identity) {
+            (self.say)(&format!(
+                "getting the source of {}: {}",
+                self.what, identity.text
+            ));
+        }
+        Ok(fetch::provide(self.cache, &self.source, identity, self.say)?.1)
+    }
+
     /// The kernel that this request came out as, if all of it is there; `tree`: its build tree
     /// as well.
     pub fn cached(&self, request: &str, tree: bool) -> Result<Option<Kernel>> {
@@ -318,13 +352,7 @@ impl<'a> Work<'a> {
     /// The entry to build upon, verified: the source, or another kernel's build.
     fn base(&self, identity: &Identity) -> Result<PathBuf> {
         let Some(spec) = self.built_upon() else {
-            if !fetch::present(self.cache, identity) {
-                (self.say)(&format!(
-                    "getting the source of {}: {}",
-                    self.what, identity.text
-                ));
-            }
-            return Ok(fetch::provide(self.cache, &self.source, identity, self.say)?.1);
+            return self.source(identity);
         };
         // Another run may clean up between the two.
         for _ in 0..BASES {
