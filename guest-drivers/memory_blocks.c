@@ -10,6 +10,7 @@
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 
 #include "compat.h"
@@ -20,12 +21,22 @@ static unsigned int blocks;
 module_param(blocks, uint, 0444);
 MODULE_PARM_DESC(blocks, "how many, 1 to 1048576");
 
+static unsigned int first;
+module_param(first, uint, 0444);
+MODULE_PARM_DESC(first, "the first block's number, to be read");
+
 struct block {
 	struct device dev;
 	unsigned int number;
 };
 
+/* By number, from the first on; NULL where one was taken away. */
 static struct block **made;
+/* A block of the kernel's own, for its subsystem. */
+static struct device *like;
+/* Held while blocks are taken away or brought back; ready: all have been made. */
+static DEFINE_MUTEX(changing);
+static bool ready;
 
 static ssize_t phys_index_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -88,7 +99,7 @@ static struct device *last_block(struct kset *devices, unsigned int *next)
 	return found;
 }
 
-static int make_block(struct device *like, unsigned int number, struct block **slot)
+static int make_block(unsigned int number, struct block **slot)
 {
 	struct block *block = kzalloc_obj(*block);
 	int ret;
@@ -119,15 +130,60 @@ static int make_block(struct device *like, unsigned int number, struct block **s
 static void remove_blocks(unsigned int count)
 {
 	while (count--)
-		device_unregister(&made[count]->dev);
+		if (made[count])
+			device_unregister(&made[count]->dev);
 	kvfree(made);
+	put_device(like);
 }
+
+static int change_block(const char *value, bool add)
+{
+	unsigned int number;
+	struct block **slot;
+	int ret = kstrtouint(value, 10, &number);
+
+	if (ret)
+		return ret;
+	mutex_lock(&changing);
+	ret = -ENODEV;
+	if (!ready || number < first || number - first >= blocks)
+		goto out;
+	slot = &made[number - first];
+	if (add) {
+		ret = *slot ? -EEXIST : make_block(number, slot);
+	} else if (*slot) {
+		device_unregister(&(*slot)->dev);
+		*slot = NULL;
+		ret = 0;
+	}
+out:
+	mutex_unlock(&changing);
+	return ret;
+}
+
+static int add_set(const char *value, const struct kernel_param *param)
+{
+	return change_block(value, true);
+}
+
+static int remove_set(const char *value, const struct kernel_param *param)
+{
+	return change_block(value, false);
+}
+
+static const struct kernel_param_ops add_ops = { .set = add_set };
+module_param_cb(add, &add_ops, NULL, 0200);
+MODULE_PARM_DESC(add, "number of a block that was taken away: brings it back");
+
+static const struct kernel_param_ops remove_ops = { .set = remove_set };
+module_param_cb(remove, &remove_ops, NULL, 0200);
+MODULE_PARM_DESC(remove, "number of a block: takes it away");
 
 static int __init memory_blocks_init(void)
 {
-	struct device *root, *like;
-	unsigned int next = 0, count;
-	int ret = 0;
+	struct device *root;
+	unsigned int count;
+	int ret;
 
 	if (!blocks || blocks > MOST_BLOCKS) {
 		pr_err("blocks=%u is not 1 to %u\n", blocks, MOST_BLOCKS);
@@ -136,7 +192,8 @@ static int __init memory_blocks_init(void)
 	root = root_device_register("bootrig-memory");
 	if (IS_ERR(root))
 		return PTR_ERR(root);
-	like = last_block(root->kobj.kset, &next);
+	first = 0;
+	like = last_block(root->kobj.kset, &first);
 	root_device_unregister(root);
 	if (!like) {
 		pr_err("this kernel shows no memory blocks: CONFIG_MEMORY_HOTPLUG is needed\n");
@@ -148,20 +205,25 @@ static int __init memory_blocks_init(void)
 		return -ENOMEM;
 	}
 	for (count = 0; count < blocks; count++) {
-		ret = make_block(like, next + count, &made[count]);
+		ret = make_block(first + count, &made[count]);
 		if (ret) {
-			pr_err("making block %u failed with %d\n", next + count, ret);
+			pr_err("making block %u failed with %d\n", first + count, ret);
 			remove_blocks(count);
-			break;
+			return ret;
 		}
 		cond_resched();
 	}
-	put_device(like);
-	return ret;
+	mutex_lock(&changing);
+	ready = true;
+	mutex_unlock(&changing);
+	return 0;
 }
 
 static void __exit memory_blocks_exit(void)
 {
+	mutex_lock(&changing);
+	ready = false;
+	mutex_unlock(&changing);
 	remove_blocks(blocks);
 }
 

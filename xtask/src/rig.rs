@@ -18,7 +18,7 @@ pub mod tracing;
 pub mod wish;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -42,14 +42,15 @@ use crate::{
         machine::{End, Machine, RawBoot},
         plan::Trial,
         program::Finish,
-        scenario::Clock,
+        scenario::{Clock, ImageSpec},
         units::Bytes,
     },
     edge::{
         files::{human, touch, write_whole},
         host::resources::Resources,
+        initramfs::userspace::{self, Image},
         process, qemu,
-        store::{Header, KernelRecord, MachineRecord},
+        store::{Header, ImageRecord, KernelRecord, MachineRecord},
     },
 };
 
@@ -64,6 +65,7 @@ struct Ready {
 pub struct Rig {
     artifacts: Artifacts,
     records: Vec<KernelRecord>,
+    images: BTreeMap<ImageSpec, Image>,
     host: qemu::Host,
     ready: BTreeMap<String, Ready>,
     rom: PathBuf,
@@ -87,13 +89,16 @@ impl Rig {
         finish: Finish,
         say: &dyn Fn(&str),
     ) -> Result<Self> {
+        let images = images(&artifacts, plan, say)?;
         let mut ready = BTreeMap::new();
         for trial in plan {
             let scenario = &trial.scenario;
             let layout = lay_out(&scenario.devices, &scenario.machine)
                 .map_err(|e| Fault::usage(format!("scenario {}: {e}", scenario.name)))?;
             let kernel = artifacts.kernel(&trial.kernel)?.kernel.image.clone();
-            let initrd = artifacts.initramfs(trial, &layout, finish)?;
+            let image = trial.variant().image();
+            let image = image.and_then(|spec| images.get(&spec));
+            let initrd = artifacts.initramfs(trial, &layout, finish, image)?;
             ready.insert(
                 trial.id.clone(),
                 Ready {
@@ -113,6 +118,7 @@ impl Rig {
         let mut rig = Self {
             records: artifacts.records()?,
             artifacts,
+            images,
             host,
             ready,
             rom,
@@ -244,6 +250,7 @@ impl Rig {
             command: qemu::COMMAND,
             accelerator: self.host.accelerator.to_string(),
             init: self.artifacts.init_key(),
+            images: self.image_records(),
             notes: self.notes(),
         }
     }
@@ -251,6 +258,15 @@ impl Rig {
     /// What run.yaml says about the kernels.
     pub fn records(&self) -> Vec<KernelRecord> {
         self.records.clone()
+    }
+
+    fn image_records(&self) -> Vec<ImageRecord> {
+        let record = |(spec, image): (&ImageSpec, &Image)| ImageRecord {
+            image: spec.to_string(),
+            key: image.key.clone(),
+            packages: image.packages.clone(),
+        };
+        self.images.iter().map(record).collect()
     }
 
     /// Checks that this machine would go on with what run `header` began.
@@ -264,6 +280,7 @@ impl Rig {
             ("QEMU's command line", now.command != was.command),
             ("accelerator", now.accelerator != was.accelerator),
             ("PID 1", now.init != was.init),
+            ("image of user space", now.images != was.images),
             (
                 "kernel, compiler or modules",
                 self.records.len() != header.kernels.len()
@@ -296,6 +313,23 @@ fn same(a: &KernelRecord, b: &KernelRecord) -> bool {
         ..k.clone()
     };
     without(a) == without(b)
+}
+
+/// The images of user space that the trials of `plan` boot with, from the cache or made.
+fn images(
+    artifacts: &Artifacts,
+    plan: &[Trial],
+    say: &dyn Fn(&str),
+) -> Result<BTreeMap<ImageSpec, Image>> {
+    let mut images = BTreeMap::new();
+    for spec in plan.iter().filter_map(|t| t.variant().image()) {
+        if let Entry::Vacant(place) = images.entry(spec) {
+            let root = checkout()?;
+            let image = userspace::provide(&root, &artifacts.cache, place.key(), say)?;
+            place.insert(image);
+        }
+    }
+    Ok(images)
 }
 
 /// Guest memory is taken as it is touched, and a kernel touches its page structures at once:

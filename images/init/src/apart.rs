@@ -92,7 +92,7 @@ fn child(work: impl FnOnce() -> Result<(), ()>) -> Result<i32, Failure> {
 }
 
 /// Waits for a child's end, no longer than to `until`: how it ended, and when that was seen.
-fn wait(child: i32, until: u64) -> Result<Option<(State, u64)>, Failure> {
+pub fn wait(child: i32, until: u64) -> Result<Option<(State, u64)>, Failure> {
     loop {
         let state = sys::look(child);
         let now = clock::mono();

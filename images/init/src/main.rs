@@ -12,8 +12,9 @@
 //!   wait for a deadline. A panic of ours is such a failure.
 //! - `main` never returns. Without the debug-exit device the machine powers off instead.
 //! - Nothing is written to the console, except by `shell` and by failures.
-//! - One thread but in a walk, no children (save the shell's, that of `meanwhile` and those of
-//!   a load or flush that may not come back), no sleeping where nobody is waited for: in virtual time two boots are the same to the bit.
+//! - One thread but in a walk or churn, no children (save the shell's, that of `meanwhile`, those of a load
+//!   or flush that may not come back, and udev's), no sleeping where nobody is waited for: in
+//!   virtual time two boots are the same to the bit.
 //! - PID 1 itself calls reboot(2), except where the plan has `meanwhile` lines. Then a child
 //!   does, in this order: user space is down and nothing is mounted; PID 1 forks, or
 //!   reports that it cannot, while an `error` line and `end` are still possible; the child
@@ -27,7 +28,9 @@
 mod apart;
 mod boot_number;
 mod channel;
+mod churn;
 mod clock;
+mod coldplug;
 mod console;
 mod failure;
 mod histogram;
@@ -111,7 +114,9 @@ fn first_boot() -> Result<std::convert::Infallible, Failure> {
             Command::Wait(ns) => clock::spin(ns),
             Command::Set { name, value } => sysctl::set(&name, &value)?,
             Command::Memory => memory::report()?,
+            Command::Coldplug(how) => coldplug::run(&how)?,
             Command::Walk(walk) => walk::run(&walk)?,
+            Command::Churn(churn) => churn::run(&churn)?,
             Command::Meanwhile(event) => events.push(event),
             Command::Reboot => shutdown::reboot(&events)?,
             Command::Kexec => shutdown::kexec(&events)?,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory blocks that the kernel shows.
 
-use std::{fs, io};
+use std::{collections::BTreeMap, fs, io};
 
 use crate::{
     channel,
@@ -27,8 +27,22 @@ pub fn folders(most: u64) -> io::Result<Vec<String>> {
     let mut numbers = numbers()?;
     numbers.sort_unstable();
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let folder = |number: &u64| format!("{FOLDER}/memory{number}");
-    Ok(numbers.iter().take(most).map(folder).collect())
+    Ok(numbers.iter().take(most).map(|n| folder(*n)).collect())
+}
+
+/// The folder of the block of that number.
+pub fn folder(number: u64) -> String {
+    format!("{FOLDER}/memory{number}")
+}
+
+/// How often each name is among those of the blocks and what is beside them.
+pub fn names() -> io::Result<BTreeMap<String, u32>> {
+    let mut names = BTreeMap::new();
+    for entry in fs::read_dir(FOLDER)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        *names.entry(name).or_insert(0) += 1;
+    }
+    Ok(names)
 }
 
 fn numbers() -> io::Result<Vec<u64>> {

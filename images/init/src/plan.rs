@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::{
+    churn, coldplug,
     meanwhile::{Action, Event},
     pci::{self, Place},
     sysctl, walk,
@@ -44,8 +45,12 @@ pub enum Command {
     },
     /// Report the memory blocks that there are.
     Memory,
+    /// Have udev handle all devices.
+    Coldplug(coldplug::Coldplug),
     /// Walk over paths in sysfs.
     Walk(walk::Walk),
+    /// Have memory blocks come and go while threads walk.
+    Churn(churn::Churn),
     /// Something to happen after reboot(2) was called.
     Meanwhile(Event),
     /// Reboot through the firmware.
@@ -134,9 +139,17 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
                 None => return wrong("bad_setting"),
             },
             ("memory", "") => Command::Memory,
+            ("coldplug", how) => match coldplug::parse(how) {
+                Some(coldplug) => Command::Coldplug(coldplug),
+                None => return wrong("bad_coldplug"),
+            },
             ("walk", how) => match walk::parse(how) {
                 Some(walk) => Command::Walk(walk),
                 None => return wrong("bad_walk"),
+            },
+            ("churn", how) => match churn::parse(how) {
+                Some(churn) => Command::Churn(churn),
+                None => return wrong("bad_churn"),
             },
             ("meanwhile", event) => {
                 let Some(event) = self::event(event) else {

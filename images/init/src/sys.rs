@@ -19,6 +19,8 @@ pub const ENOENT: i32 = 2;
 pub const ENODEV: i32 = 19;
 /// Invalid argument.
 pub const EINVAL: i32 = 22;
+/// It took too long.
+pub const ETIMEDOUT: i32 = 110;
 /// Please end.
 pub const SIGTERM: c_int = 15;
 /// End.

@@ -73,14 +73,19 @@ pub fn parse(text: &str) -> Option<Walk> {
             "mixed" => Paths::Mixed,
             _ => return None,
         },
-        operation: match value("do")? {
-            "read" => Operation::Read,
-            "stat" => Operation::Stat,
-            "readdir" => Operation::Readdir,
-            _ => return None,
-        },
+        operation: operation(value("do")?)?,
     };
     words.next().is_none().then_some(walk)
+}
+
+/// `read`, `stat` or `readdir`.
+pub fn operation(word: &str) -> Option<Operation> {
+    Some(match word {
+        "read" => Operation::Read,
+        "stat" => Operation::Stat,
+        "readdir" => Operation::Readdir,
+        _ => return None,
+    })
 }
 
 /// A path, and whether it is there.
@@ -179,7 +184,7 @@ fn round(walk: &Walk, paths: &[Path], first: usize) -> Found {
 }
 
 /// How much there was: a missing path has an error, one that is there more than nothing.
-fn act(operation: Operation, path: &str) -> io::Result<usize> {
+pub fn act(operation: Operation, path: &str) -> io::Result<usize> {
     match operation {
         Operation::Stat => fs::symlink_metadata(path).map(|m| black_box(m).len().max(1) as usize),
         Operation::Read => File::open(path)?.read(&mut [0; 64]),

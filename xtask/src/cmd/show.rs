@@ -319,6 +319,9 @@ fn variants(out: &mut String, s: &Scenario) {
             let _ = write!(out, "; {}", v.cmdline.join(" "));
         }
         out.push_str(&probing(s, &v.probing));
+        if let Some(coldplug) = &v.coldplug {
+            let _ = write!(out, "; {coldplug}");
+        }
         for (from, to) in &v.swap {
             let _ = write!(out, "; {to} in place of {from}");
         }

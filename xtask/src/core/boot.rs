@@ -149,6 +149,14 @@ impl TrialResult {
                 let walk = self.log.as_ref()?.walk.as_ref()?;
                 (walk.end - walk.begin, None)
             }
+            Metric::Churn => {
+                let churn = self.log.as_ref()?.churn.as_ref()?;
+                (churn.end - churn.begin, None)
+            }
+            Metric::Coldplug => {
+                let coldplug = self.log.as_ref()?.coldplug.as_ref()?;
+                (coldplug.end - coldplug.begin, None)
+            }
         })
     }
 }
@@ -225,6 +233,12 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
     }
     if trial.scenario.walk.is_some() && first.walk.is_none() {
         return Err("the guest did not say how its walk went".into());
+    }
+    if trial.scenario.churn.is_some() && first.churn.is_none() {
+        return Err("the guest did not say how its churn went".into());
+    }
+    if trial.variant().coldplug.is_some() && first.coldplug.is_none() {
+        return Err("the guest did not say how its coldplug went".into());
     }
     let means = Means {
         clock: trial.clock,

@@ -15,6 +15,9 @@ use super::{
     fault::is_obeyed,
     units::{Bytes, Nanos},
 };
+pub use workload::{Churned, Coldplugged, Walked};
+
+mod workload;
 
 /// A driver callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -121,27 +124,6 @@ pub enum Disturbed {
     },
 }
 
-/// A walk over paths in sysfs, as PID 1 saw it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Walked {
-    /// Threads that walked.
-    pub threads: u32,
-    /// What all of them did together.
-    pub operations: u64,
-    /// Before the threads set out.
-    pub begin: Nanos,
-    /// When the last of them was done.
-    pub end: Nanos,
-    /// What half of the operations took at most, to one part in 32.
-    pub p50: Nanos,
-    /// What 99 % of them took at most, to one part in 32.
-    pub p99: Nanos,
-    /// The longest.
-    pub longest: Nanos,
-    /// Answers that were not what they should be.
-    pub wrong: u64,
-}
-
 /// Everything that one boot of the guest reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootLog {
@@ -162,6 +144,12 @@ pub struct BootLog {
     /// The walk, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walk: Option<Walked>,
+    /// The churn, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub churn: Option<Churned>,
+    /// The coldplug, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coldplug: Option<Coldplugged>,
     /// The numbers in the names that devices got, in order: `(device, number)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<(usize, u32)>,
@@ -434,6 +422,8 @@ impl Decoder {
             disturbed: vec![],
             memory: None,
             walk: None,
+            churn: None,
+            coldplug: None,
             names: vec![],
             leave: None,
             enter: None,
@@ -468,22 +458,9 @@ impl Decoder {
                 let found = (fields.number("blocks")?, Bytes(fields.number("size")?));
                 once(&mut boot.memory, found, "memory")?;
             }
-            "walk" => {
-                let walked = Walked {
-                    threads: fields.number("threads")?,
-                    operations: fields.number("operations")?,
-                    begin: fields.nanos("begin")?,
-                    end: fields.nanos("end")?,
-                    p50: fields.nanos("p50")?,
-                    p99: fields.nanos("p99")?,
-                    longest: fields.nanos("longest")?,
-                    wrong: fields.number("wrong")?,
-                };
-                if walked.end < walked.begin {
-                    return Err("is a walk that ends before it begins".into());
-                }
-                once(&mut boot.walk, walked, "walk")?;
-            }
+            "walk" => once(&mut boot.walk, workload::walk(fields)?, "walk")?,
+            "churn" => once(&mut boot.churn, workload::churn(fields)?, "churn")?,
+            "coldplug" => once(&mut boot.coldplug, workload::coldplug(fields)?, "coldplug")?,
             "leave" => {
                 fields.text("how")?;
                 once(&mut boot.leave, fields.stamp()?, "leave")?;

@@ -60,8 +60,12 @@ pub enum Rule {
     DelayRespected,
     /// There are as many memory blocks as the scenario asks for.
     MemoryBlocks,
+    /// udev's rules have seen every memory block.
+    ColdplugComplete,
     /// A walk did all that it should, and each answer was right.
     WalkAnswers,
+    /// What came and went did so as often as it should, and no walker saw what was not so.
+    ChurnAnswers,
     /// No oops, warning or lockup on the console.
     NoSplat,
     /// PID 1 could do everything that it was told.
@@ -82,7 +86,9 @@ impl Rule {
             Self::InsideWindow => "inside window",
             Self::DelayRespected => "delay respected",
             Self::MemoryBlocks => "memory blocks",
+            Self::ColdplugComplete => "coldplug complete",
             Self::WalkAnswers => "walk's answers",
+            Self::ChurnAnswers => "churn's answers",
             Self::NoSplat => "no splat",
             Self::Pid1 => "PID 1",
         }
@@ -105,7 +111,9 @@ pub fn judge(
     if let Some(first) = boots.first() {
         judge.pid1(boots);
         judge.memory_blocks(first);
+        judge.coldplug(first);
         judge.walk(first);
+        judge.churn(first);
     }
     // Without records nothing is known of devices.
     if let Some(first) = boots.first().filter(|_| !variant.unrecorded) {
@@ -175,6 +183,41 @@ impl Judge<'_> {
         self.check(Rule::WalkAnswers, walked.wrong == 0, || {
             let wrong = walked.wrong;
             format!("{wrong} of {operations} answers were wrong: {asked}")
+        });
+    }
+
+    fn churn(&mut self, log: &BootLog) {
+        let (Some(asked), Some(done)) = (self.scenario.churn, &log.churn) else {
+            return;
+        };
+        let changes = asked.changes();
+        self.check(Rule::ChurnAnswers, done.changes == changes, || {
+            let done = done.changes;
+            format!("{changes} changes were to be made, {done} were")
+        });
+        // One fact an answer of which it is known what it had to be.
+        self.verdict.checked += done.certain.saturating_sub(1);
+        let right = done.wrong == 0 && done.certain > 0;
+        self.check(Rule::ChurnAnswers, right, || match done.certain {
+            0 => format!("of no answer it was certain what it had to be: {asked}"),
+            certain => {
+                let (wrong, all) = (done.wrong, done.answers);
+                format!("{wrong} of {all} answers ({certain} of them certain) were wrong: {asked}")
+            }
+        });
+    }
+
+    fn coldplug(&mut self, log: &BootLog) {
+        let (Some(done), Some((blocks, _))) = (&log.coldplug, log.memory) else {
+            return;
+        };
+        // One fact a block.
+        self.verdict.checked += blocks.saturating_sub(1);
+        self.check(Rule::ColdplugComplete, done.seen == blocks, || {
+            format!(
+                "{blocks} memory blocks are there, udev's rules saw {}",
+                done.seen
+            )
         });
     }
 

@@ -8,8 +8,8 @@ use super::{
     layout::Layout,
     plan::Trial,
     scenario::{
-        Action, Backend, DeviceFault, Firmware, How, Probing, Profile, Restart, Scenario, Step,
-        Strategy,
+        Action, Backend, Coldplug, DeviceFault, Firmware, How, Probing, Profile, Restart, Scenario,
+        Step, Strategy,
     },
     units::Nanos,
 };
@@ -35,6 +35,15 @@ const DRIVER: &str = "dummy_pci";
 
 /// The module that makes devices like memory blocks.
 const BLOCKS: &str = "memory_blocks";
+
+/// A distribution's way to decide whether a memory block is to be onlined: it asks two programs.
+const FORKING_RULE: &str = "\
+SUBSYSTEM==\"memory\", ACTION==\"add\", PROGRAM=\"/usr/bin/uname -p\", RESULT!=\"s390*\", \
+PROGRAM=\"/usr/bin/systemd-detect-virt\", ENV{BOOTRIG_VIRT}=\"%c\"
+";
+
+/// Leaves an entry in udev's database for each memory block, to be counted.
+const SEEN_RULE: &str = "SUBSYSTEM==\"memory\", ENV{BOOTRIG_SEEN}=\"1\"\n";
 
 /// What PID 1 does after it has loaded the modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,8 +134,11 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         true => writeln!(plan, "flush {}", probe_limit(trial).0),
         false => writeln!(plan, "flush"),
     };
-    if scenario.memory.is_some() {
+    if scenario.memory.is_some() || trial.variant().coldplug.is_some() {
         plan.push_str("memory\n");
+    }
+    if let Some(coldplug) = &trial.variant().coldplug {
+        plan.push_str(&coldplug_line(coldplug));
     }
     if let Some(walk) = scenario.walk {
         let _ = writeln!(
@@ -137,6 +149,16 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
             walk.blocks,
             walk.paths.name(),
             walk.operation.name()
+        );
+    }
+    if let Some(churn) = scenario.churn {
+        let _ = writeln!(
+            plan,
+            "churn walkers={} blocks={} rounds={} do={}",
+            churn.walkers,
+            churn.blocks,
+            churn.rounds,
+            churn.operation.name()
         );
     }
     // A console is for looking around in: nothing happens behind the user's back.
@@ -175,6 +197,9 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         ),
     ]);
     files.extend(firmware::files(trial));
+    if let Some(coldplug) = &trial.variant().coldplug {
+        files.extend(rules(coldplug));
+    }
     if let Some(memory) = scenario.memory.filter(|m| m.how == How::Synthetic) {
         let blocks = format!("blocks={}\n", memory.blocks).into_bytes();
         files.insert(format!("bootrig/{BLOCKS}.params"), blocks);
@@ -184,6 +209,30 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         files.insert("bootrig/vpci.params".to_owned(), domain);
     }
     files
+}
+
+/// The command that has udev handle all devices.
+fn coldplug_line(coldplug: &Coldplug) -> String {
+    let children = coldplug.children_max.map(|n| format!(" children_max={n}"));
+    format!(
+        "coldplug limit={}{}\n",
+        coldplug.limit.0,
+        children.unwrap_or_default()
+    )
+}
+
+/// Rules of udev's beside the distribution's.
+fn rules(coldplug: &Coldplug) -> impl Iterator<Item = (String, Vec<u8>)> {
+    [
+        (coldplug.forking_rule, "40-bootrig-forks", FORKING_RULE),
+        (true, "99-bootrig-seen", SEEN_RULE),
+    ]
+    .into_iter()
+    .filter(|(wanted, ..)| *wanted)
+    .map(|(_, name, rule)| {
+        let path = format!("usr/lib/udev/rules.d/{name}.rules");
+        (path, rule.as_bytes().to_vec())
+    })
 }
 
 /// Room for the records of `trial`: probe, shutdown, remove and name of each device. A probe

@@ -7,6 +7,7 @@ mod html;
 mod noise;
 mod timeline;
 mod trace;
+mod userspace;
 mod view;
 mod walk;
 
@@ -61,7 +62,16 @@ fn heading(scenario: &Scenario, part: &ScenarioSummary) -> String {
         },
         cpus,
         counted(scenario.devices.len(), "device"),
-    )
+    ) + &blocks(scenario)
+}
+
+/// `, 4096 real memory blocks`: how they come to be is said wherever figures are shown.
+fn blocks(scenario: &Scenario) -> String {
+    scenario.memory.map_or(String::new(), |memory| {
+        let how = memory.how.name();
+        let what = format!("{how} memory block");
+        format!(", {}", counted(memory.blocks as usize, &what))
+    })
 }
 
 fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) {
@@ -89,6 +99,9 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         }
     }
     if let Some(note) = walk::note(scenario, part) {
+        let _ = writeln!(out, "{note}\n");
+    }
+    if let Some(note) = userspace::note(scenario) {
         let _ = writeln!(out, "{note}\n");
     }
     probing::tables(out, scenario, part);
@@ -128,6 +141,8 @@ fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> 
     match metric {
         Metric::Reboot => return reboot_table(part),
         Metric::Walk => return walk::walk_table(scenario, part),
+        Metric::Churn => return walk::churn_table(scenario, part),
+        Metric::Coldplug => return userspace::coldplug_table(scenario, part),
         _ => {}
     }
     let reference = scenario

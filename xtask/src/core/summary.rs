@@ -40,6 +40,19 @@ pub const WALK_P99: &str = "walk/p99";
 /// The longest of them.
 pub const WALK_LONGEST: &str = "walk/longest";
 
+/// What walkers saw while blocks came and went.
+pub const CHURN_ANSWERS: &str = "churn/answers";
+/// Of how much of it it was certain what it had to be.
+pub const CHURN_CERTAIN: &str = "churn/certain";
+/// From udevd's start until it listens.
+pub const COLDPLUG_UDEVD: &str = "coldplug/udevd";
+/// Of a coldplug, until all devices are triggered.
+pub const COLDPLUG_TRIGGER: &str = "coldplug/trigger";
+/// Of a coldplug, from there to its end.
+pub const COLDPLUG_SETTLE: &str = "coldplug/settle";
+/// The events that the kernel sent in a coldplug.
+pub const COLDPLUG_EVENTS: &str = "coldplug/events";
+
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -313,7 +326,9 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
             | Metric::Bound
             | Metric::Ready
             | Metric::Reboot
-            | Metric::Walk => continue,
+            | Metric::Walk
+            | Metric::Churn
+            | Metric::Coldplug => continue,
         };
         let mut of_metric: Vec<_> = log
             .callbacks
@@ -340,6 +355,30 @@ pub fn samples(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
                 metric: part.into(),
                 unit: Unit::Ns,
                 value: value.0,
+            });
+        }
+    }
+    if let Some(done) = log.churn.as_ref() {
+        for (metric, value) in [(CHURN_ANSWERS, done.answers), (CHURN_CERTAIN, done.certain)] {
+            samples.push(Sample {
+                metric: metric.into(),
+                unit: Unit::Count,
+                value,
+            });
+        }
+    }
+    if let Some(done) = log.coldplug.as_ref() {
+        for (metric, unit, value) in [
+            (COLDPLUG_UDEVD, Unit::Ns, (done.begin - done.start).0),
+            (COLDPLUG_TRIGGER, Unit::Ns, (done.triggered - done.begin).0),
+            (COLDPLUG_SETTLE, Unit::Ns, (done.end - done.triggered).0),
+            (COLDPLUG_EVENTS, Unit::Count, done.events),
+        ] {
+            let metric = metric.into();
+            samples.push(Sample {
+                metric,
+                unit,
+                value,
             });
         }
     }

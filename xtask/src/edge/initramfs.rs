@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail, ensure};
 
 mod init;
+pub mod userspace;
 
 pub use init::init_binary;
 
 const DIRECTORY: u32 = 0o040_000;
 const REGULAR: u32 = 0o100_000;
 const CHARACTER: u32 = 0o020_000;
+const LINK: u32 = 0o120_000;
 
 /// Files for an initramfs. Parents are made by themselves; /dev/console is always there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,10 +29,20 @@ pub struct Archive {
 struct Entry {
     /// Type and permission bits.
     mode: u32,
-    /// Contents.
+    /// Contents; of a link, where it leads.
     bytes: Vec<u8>,
     /// Major and minor number of a device node.
     device: (u32, u32),
+}
+
+impl Entry {
+    fn folder() -> Self {
+        Self {
+            mode: DIRECTORY | 0o755,
+            bytes: Vec::new(),
+            device: (0, 0),
+        }
+    }
 }
 
 impl Archive {
@@ -68,6 +80,27 @@ impl Archive {
         )
     }
 
+    /// Adds a symbolic link.
+    ///
+    /// # Errors
+    /// As [`Archive::file`].
+    pub fn link(&mut self, path: &str, target: &str) -> Result<&mut Self> {
+        let link = Entry {
+            mode: LINK | 0o777,
+            bytes: target.into(),
+            device: (0, 0),
+        };
+        self.add(path, link)
+    }
+
+    /// Adds a folder, which need not hold anything.
+    ///
+    /// # Errors
+    /// As [`Archive::file`].
+    pub fn folder(&mut self, path: &str) -> Result<&mut Self> {
+        self.add(path, Entry::folder())
+    }
+
     fn add(&mut self, path: &str, entry: Entry) -> Result<&mut Self> {
         let plain = path
             .split('/')
@@ -77,12 +110,8 @@ impl Archive {
             "`{path}` is no path for an initramfs: it must be relative and plain"
         );
         for (i, _) in path.match_indices('/') {
-            let parent = Entry {
-                mode: DIRECTORY | 0o755,
-                bytes: Vec::new(),
-                device: (0, 0),
-            };
-            let there = self.entries.entry(path[..i].to_owned()).or_insert(parent);
+            let parent = path[..i].to_owned();
+            let there = self.entries.entry(parent).or_insert_with(Entry::folder);
             ensure!(
                 there.mode & 0o170_000 == DIRECTORY,
                 "{path}: {} is no directory",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What touches files, processes and the network. Edges share only core types; all stand
-//! on [`process`], [`files`], [`cache`], [`drivers`] and [`terminal`].
+//! on [`process`], [`files`], [`cache`], [`apt`], [`drivers`] and [`terminal`].
 
+pub mod apt;
 pub mod baselines;
 pub mod cache;
 pub mod drivers;

@@ -110,8 +110,23 @@ pub struct MachineRecord {
     pub accelerator: String,
     /// The key of PID 1.
     pub init: String,
+    /// Images of user space that guests boot with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageRecord>,
     /// What was not as the scenarios ask.
     pub notes: Vec<String>,
+}
+
+/// An image of user space, as run.yaml names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageRecord {
+    /// Which, and of which suite.
+    pub image: String,
+    /// Equal keys are the same bytes.
+    pub key: String,
+    /// `name version` of each package.
+    pub packages: Vec<String>,
 }
 
 /// A scenario as it was when the run began.

@@ -21,7 +21,7 @@ use crate::{
     edge::{
         cache::Cache,
         files::{touch, write_whole},
-        initramfs,
+        initramfs::{self, userspace::Image},
         kernel::{self, Kernel},
         module,
         store::KernelRecord,
@@ -288,12 +288,13 @@ impl Artifacts {
         self.kernels.iter().map(record).collect()
     }
 
-    /// The initramfs of `trial`.
+    /// The initramfs of `trial`, on top of an image of user space if it has one.
     pub(super) fn initramfs(
         &self,
         trial: &Trial,
         layout: &Layout,
         finish: Finish,
+        image: Option<&Image>,
     ) -> Result<PathBuf> {
         if self.bare {
             return self.probe_initramfs();
@@ -317,7 +318,9 @@ impl Artifacts {
         for (path, bytes) in program::files(trial, layout, finish) {
             archive.file(&path, 0o644, bytes)?;
         }
-        self.keep(&archive)
+        // The kernel unpacks one archive after the other.
+        let below = image.map_or(Ok(Vec::new()), |image| read(&image.archive))?;
+        self.keep(below, &archive)
     }
 
     /// The initramfs of a guest that only reboots and reports.
@@ -327,12 +330,13 @@ impl Artifacts {
             fs::read(&self.init).with_context(|| format!("reading {}", self.init.display()))?;
         archive.file("init", 0o755, init)?;
         archive.file("bootrig/plan", 0o644, program::PROBE_PLAN)?;
-        self.keep(&archive)
+        self.keep(Vec::new(), &archive)
     }
 
-    /// Writes an initramfs into the cache, named by its contents.
-    fn keep(&self, archive: &initramfs::Archive) -> Result<PathBuf> {
-        let bytes = archive.to_bytes();
+    /// Writes an initramfs into the cache, named by its contents: `archive` on top of what
+    /// is in `bytes`.
+    fn keep(&self, mut bytes: Vec<u8>, archive: &initramfs::Archive) -> Result<PathBuf> {
+        bytes.extend(archive.to_bytes());
         let folder = self.cache.root().join("initramfs");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let path = folder.join(format!("{}.cpio", blake3::hash(&bytes).to_hex()));

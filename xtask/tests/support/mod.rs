@@ -61,6 +61,7 @@ pub fn variant(name: &str, order: Order) -> Variant {
         restart: Restart::Reset,
         max_tasks: None,
         unrecorded: false,
+        coldplug: None,
         swap: BTreeMap::new(),
     }
 }
@@ -88,6 +89,7 @@ pub fn scenario() -> Scenario {
         },
         memory: None,
         walk: None,
+        churn: None,
         devices: vec![
             device("sw", None, NodeKind::Bridge, Some("bridge")),
             device("slow", Some(0), NodeKind::Endpoint, Some("slow")),

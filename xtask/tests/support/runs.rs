@@ -43,6 +43,7 @@ pub fn header(id: &str) -> Header {
             command: 1,
             accelerator: "KVM".into(),
             init: "init".into(),
+            images: vec![],
             notes: vec![],
         },
         kernels: vec![KernelRecord {

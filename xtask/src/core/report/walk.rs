@@ -3,8 +3,11 @@
 
 use super::{Grid, or_dash, table};
 use crate::core::{
-    scenario::{Clock, Metric, Scenario, Walk},
-    summary::{ScenarioSummary, VariantSummary, WALK_LONGEST, WALK_P50, WALK_P99},
+    scenario::{Churn, Clock, Metric, Scenario, Walk},
+    summary::{
+        CHURN_ANSWERS, CHURN_CERTAIN, ScenarioSummary, VariantSummary, WALK_LONGEST, WALK_P50,
+        WALK_P99,
+    },
     units::Nanos,
 };
 
@@ -35,6 +38,24 @@ pub(super) fn walk_table(scenario: &Scenario, part: &ScenarioSummary) -> Grid {
         let single = [WALK_P50, WALK_P99, WALK_LONGEST];
         row.extend(single.map(|part| or_dash(median(part).map(Nanos))));
         row
+    };
+    table(&header, part.variants.iter().map(row).collect())
+}
+
+/// The table of the metric `churn`.
+pub(super) fn churn_table(scenario: &Scenario, part: &ScenarioSummary) -> Grid {
+    let header = ["variant", "churn", "a change", "answers", "certain"];
+    let changes = scenario.churn.map_or(1, Churn::changes);
+    let row = |variant: &VariantSummary| {
+        let median = |metric: &str| variant.metrics.get(metric).map(|m| m.median);
+        let time = median(Metric::Churn.name());
+        vec![
+            variant.name.clone(),
+            or_dash(time.map(Nanos)),
+            or_dash(time.map(|t| Nanos(t / changes))),
+            or_dash(median(CHURN_ANSWERS)),
+            or_dash(median(CHURN_CERTAIN)),
+        ]
     };
     table(&header, part.variants.iter().map(row).collect())
 }

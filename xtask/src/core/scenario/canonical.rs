@@ -79,6 +79,12 @@ fn raw(s: &Scenario) -> raw::Scenario {
             paths: w.paths,
             operation: w.operation,
         }),
+        churn: s.churn.map(|c| raw::Churn {
+            walkers: c.walkers,
+            blocks: c.blocks,
+            rounds: c.rounds,
+            operation: c.operation,
+        }),
         devices: s.devices.iter().map(|d| device(s, d)).collect(),
         links: s.links.iter().map(|l| link(s, l)).collect(),
         first: s.first.iter().map(|d| device_name(s, *d)).collect(),
@@ -113,6 +119,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
                         restart: Some(v.restart),
                         max_tasks: v.max_tasks,
                         record: Some(!v.unrecorded),
+                        coldplug: v.coldplug.as_ref().map(coldplug),
                         swap: Named(swap),
                     };
                     (v.name.clone(), variant)
@@ -252,12 +259,23 @@ fn reference(r: &super::Reference) -> raw::Reference {
         device_shutdown: of(super::Metric::DeviceShutdown),
         reboot: of(super::Metric::Reboot),
         walk: of(super::Metric::Walk),
+        churn: of(super::Metric::Churn),
+        coldplug: of(super::Metric::Coldplug),
         devices: Named(
             r.devices
                 .iter()
                 .map(|(g, v)| (g.clone(), Duration(v.exact())))
                 .collect(),
         ),
+    }
+}
+
+fn coldplug(c: &super::Coldplug) -> raw::Coldplug {
+    raw::Coldplug {
+        suite: Some(Name(c.suite.clone())),
+        children_max: c.children_max,
+        forking_rule: Some(c.forking_rule),
+        limit: Some(Duration(c.limit.exact())),
     }
 }
 

@@ -130,6 +130,8 @@ impl Context<'_> {
             (Metric::DeviceShutdown, &raw.device_shutdown),
             (Metric::Reboot, &raw.reboot),
             (Metric::Walk, &raw.walk),
+            (Metric::Churn, &raw.churn),
+            (Metric::Coldplug, &raw.coldplug),
         ] {
             let at = at.key(metric.name());
             if !figures.is_empty() {

@@ -5,6 +5,7 @@
 //! which every other part uses.
 
 mod canonical;
+mod churn;
 mod cmdline;
 mod devices;
 mod diagnose;
@@ -22,6 +23,7 @@ mod sweep;
 mod tests;
 mod tree;
 mod under_test;
+mod userspace;
 mod validate;
 mod walk;
 
@@ -32,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use super::units::{Bytes, Fraction, Nanos};
 pub use canonical::to_yaml;
+pub use churn::Churn;
 pub use diagnose::{Diagnostic, Diagnostics, hint};
 pub use memory::{How, Memory, SMALLEST_BLOCK};
 pub use parse::{Known, parse};
@@ -42,6 +45,7 @@ pub use sweep::{GrowthLimit, Over, Point, Sweep};
 pub use tree::MAX_TEXT;
 pub use tree::Position;
 pub use under_test::{FOREIGN, Switched, UNDER_TEST, UnderTest};
+pub use userspace::{Coldplug, ImageSpec};
 pub use validate::group;
 pub use walk::{Walk, WalkOperation, WalkPaths};
 
@@ -115,6 +119,10 @@ pub enum Metric {
     Reboot,
     /// A walk over paths in sysfs, from its threads' start to the last one's end.
     Walk,
+    /// Memory blocks come and go, from the first that goes to the last that is back.
+    Churn,
+    /// udev handles all devices: from the trigger to the end of its queue.
+    Coldplug,
 }
 
 impl Metric {
@@ -129,6 +137,8 @@ impl Metric {
             Self::DeviceShutdown => "device_shutdown",
             Self::Reboot => "reboot",
             Self::Walk => "walk",
+            Self::Churn => "churn",
+            Self::Coldplug => "coldplug",
         }
     }
 }
@@ -345,6 +355,9 @@ pub struct Variant {
     /// Whether its devices' callbacks leave no records, only the marks of the phases.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unrecorded: bool,
+    /// What udev does once the devices are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coldplug: Option<Coldplug>,
     /// Profiles replaced in this variant: key as written in the tree -> key used instead.
     pub swap: BTreeMap<String, String>,
 }
@@ -434,6 +447,9 @@ pub struct Scenario {
     /// What is done in sysfs once the devices are there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub walk: Option<Walk>,
+    /// What comes and goes in sysfs, and who looks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn: Option<Churn>,
     /// The tree; parents before children.
     pub devices: Vec<Device>,
     /// Device links.
@@ -468,6 +484,13 @@ pub struct Scenario {
     pub timeout: Nanos,
     /// blake3 of the effective scenario (file and the profiles it uses), hex.
     pub hash: String,
+}
+
+impl Variant {
+    /// The image of user space that it boots with.
+    pub fn image(&self) -> Option<ImageSpec> {
+        self.coldplug.as_ref().map(Coldplug::image)
+    }
 }
 
 impl Scenario {

@@ -110,6 +110,10 @@ pub struct Scenario {
     /// Walk over paths in sysfs once the devices are there; goes with the metric `walk`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub walk: Option<Walk>,
+    /// Memory blocks come and go while threads walk over their paths; goes with the metric
+    /// `churn`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn: Option<Churn>,
     /// The devices on the root bus, with what is below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
@@ -193,6 +197,26 @@ pub struct Walk {
     /// other in turn.
     pub paths: WalkPaths,
     /// What is done with each: `read` (open, read, close), `stat`, or `readdir` of the folder.
+    #[serde(rename = "do")]
+    pub operation: WalkOperation,
+}
+
+/// Synthetic memory blocks come and go while threads walk over their paths, and over those of
+/// as many that stay.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Churn {
+    /// Threads that walk.
+    #[schemars(range(min = 1, max = 256))]
+    pub walkers: u32,
+    /// Blocks that come and go.
+    #[schemars(range(min = 1, max = 4096))]
+    pub blocks: u32,
+    /// How often each of them goes and comes back.
+    #[schemars(range(min = 1, max = 1048576))]
+    pub rounds: u32,
+    /// What the walkers do: `read` or `stat` of a block's `state`, or `readdir`: they look for
+    /// the blocks in the folder that holds them all.
     #[serde(rename = "do")]
     pub operation: WalkOperation,
 }
@@ -408,9 +432,34 @@ pub struct Variant {
     /// `false`: callbacks of devices are not recorded, so that what recording them costs shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<bool>,
+    /// udev's coldplug, once the devices are there; goes with the metric `coldplug`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coldplug: Option<Coldplug>,
     /// Profiles replaced in this variant, `written: used instead`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub swap: Named<Name>,
+}
+
+/// A distribution's udev handles all devices: udevd starts, everything is triggered, and it is
+/// waited for until it is done.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Coldplug {
+    /// The suite that udev is of, in images/userspace/images.yaml; `bookworm` where this is
+    /// left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suite: Option<Name>,
+    /// Events that udev handles at once; as many as it chooses where this is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65536))]
+    pub children_max: Option<u32>,
+    /// `true`: a rule runs two programs for each memory block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forking_rule: Option<bool>,
+    /// The longest that each of its steps may take in the guest, 1 s or more; 5 min where this
+    /// is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Duration>,
 }
 
 /// The sizes of a scenario: exactly one of `devices` (with `of`), `delay` (with `of`),
@@ -490,6 +539,12 @@ pub struct Reference {
     /// Figures for `walk`, by variant.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub walk: Named<Duration>,
+    /// Figures for `churn`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub churn: Named<Duration>,
+    /// Figures for `coldplug`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub coldplug: Named<Duration>,
     /// Time in device_shutdown of one device of each group.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub devices: Named<Duration>,

@@ -242,6 +242,7 @@ fn patched(name: &str, series: &str) -> Variant {
         restart: super::Restart::default(),
         max_tasks: None,
         unrecorded: false,
+        coldplug: None,
         swap: Default::default(),
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, str::FromStr};
 
 use super::{
     Clock, How, MachineKind, MachineSpec, Memory, Metric, Scenario, Strategy, Variant, canonical,
-    cmdline, devices,
+    churn, cmdline, devices,
     diagnose::{Sink, hint},
     judge::{self, Context},
     meanwhile, memory,
@@ -15,7 +15,7 @@ use super::{
     profiles::{self, Profiles},
     raw, sweep,
     tree::At,
-    walk,
+    userspace, walk,
 };
 use crate::core::{
     fault::is_obeyed,
@@ -118,6 +118,13 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
         machine: machine(raw, memory, &at.key("machine"), sink),
         memory,
         walk: walk::read(raw.walk.as_ref(), &raw.measure, &at.key("walk"), sink),
+        churn: churn::read(
+            raw.churn.as_ref(),
+            memory,
+            &raw.measure,
+            &at.key("churn"),
+            sink,
+        ),
         links,
         first,
         meanwhile: actions,
@@ -153,6 +160,7 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
             )
         });
     }
+    userspace::measured(&scenario.variants, &scenario.metrics, at, sink);
     judge::repeated(&scenario.expect, &at.key("expect"), sink);
     probing::without_value(&scenario, &at.key("expect"), sink);
     locks(&scenario.profiles, at, sink);
@@ -409,6 +417,7 @@ fn variants(
                 restart: variant.restart.unwrap_or_default(),
                 max_tasks: variant.max_tasks,
                 unrecorded: probing::unrecorded(variant, &at, sink),
+                coldplug: userspace::coldplug(variant.coldplug.as_ref(), &at.key("coldplug"), sink),
                 swap: variant
                     .swap
                     .0

@@ -12,6 +12,7 @@ use crate::core::{
         grid::{self, Grid},
         heading, left_out_text, metric_table, noise, probing,
         timeline::{Lane, Phase, Timeline, order_text},
+        userspace,
         view::{View, pair},
         walk,
     },
@@ -42,6 +43,7 @@ pub fn section(
                 (metric_part(scenario, part, *metric))
             }
             @if let Some(note) = walk::note(scenario, part) { p.quiet { (note) } }
+            @if let Some(note) = userspace::note(scenario) { p.quiet { (note) } }
             @for (what, grid) in probing::grids(scenario, part) {
                 h3 { (what) }
                 (table(what, &grid))
@@ -71,7 +73,7 @@ pub fn section(
 }
 
 /// What is looked at first comes first.
-const ORDER: [Metric; 8] = [
+const ORDER: [Metric; 10] = [
     Metric::DeviceShutdown,
     Metric::Probe,
     Metric::Load,
@@ -79,7 +81,9 @@ const ORDER: [Metric; 8] = [
     Metric::Ready,
     Metric::Reboot,
     Metric::Boot,
+    Metric::Coldplug,
     Metric::Walk,
+    Metric::Churn,
 ];
 
 /// The two variants that the scenario is about, in figures.

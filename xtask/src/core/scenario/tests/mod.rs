@@ -9,6 +9,7 @@ mod probing;
 mod properties;
 mod shape;
 mod sweep;
+mod userspace;
 
 use std::sync::OnceLock;
 

@@ -53,7 +53,7 @@ fn keys() {
         "measure:",
         "zzz: 1\nmeasure:",
         expect![[r#"
-            x.yaml:13:1: unknown key `zzz`; valid: clock, first, links, meanwhile, memory, profiles, repeats, sweep, sysctl, timeout, walk
+            x.yaml:13:1: unknown key `zzz`; valid: churn, clock, first, links, meanwhile, memory, profiles, repeats, sweep, sysctl, timeout, walk
         "#]],
     );
     check(
@@ -386,8 +386,8 @@ fn yaml() {
         "about: a test",
         "about: \"a\\u001b[31m\"\nkernle: \"x\\u001by\"\n\"k\\u0007\": 1",
         expect![[r#"
-            x.yaml:2:1: unknown key `kernle`; valid: clock, first, links, meanwhile, memory, profiles, repeats, sweep, sysctl, timeout, walk
-            x.yaml:3:1: unknown key `k�`; valid: clock, first, links, meanwhile, memory, profiles, repeats, sweep, sysctl, timeout, walk
+            x.yaml:2:1: unknown key `kernle`; valid: churn, clock, first, links, meanwhile, memory, profiles, repeats, sweep, sysctl, timeout, walk
+            x.yaml:3:1: unknown key `k�`; valid: churn, clock, first, links, meanwhile, memory, profiles, repeats, sweep, sysctl, timeout, walk
         "#]],
     );
 }

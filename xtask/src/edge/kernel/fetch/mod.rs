@@ -21,7 +21,6 @@ use crate::{
 
 mod apt;
 mod git;
-mod mirrors;
 mod tarball;
 mod tree;
 

@@ -51,6 +51,7 @@ fn scenario() -> Scenario {
         },
         memory: None,
         walk: None,
+        churn: None,
         devices: vec![
             device("port", None, NodeKind::RootPort),
             device("nic", Some(0), NodeKind::Endpoint),
@@ -70,6 +71,7 @@ fn scenario() -> Scenario {
             restart: Restart::Reset,
             max_tasks: None,
             unrecorded: false,
+            coldplug: None,
             swap: BTreeMap::new(),
         }],
         metrics: vec![Metric::DeviceShutdown],
