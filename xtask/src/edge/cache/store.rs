@@ -26,7 +26,7 @@ use crate::{
 
 /// How long one object may take.
 const LIMIT: Duration = Duration::from_secs(600);
-/// A kernel with its modules has some 20 MB.
+/// A kernel with its modules has some 5 MB.
 pub(super) const MOST_BYTES: u64 = 1 << 30;
 /// A lease has some 40 bytes.
 const MOST_TEXT: u64 = 4096;
