@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The whole search over a real kernel: 200 commits made from the source of 6.1, one of which
 //! makes the shutdown 3 % slower. It builds a kernel from nothing and some more by steps, a
-//! quarter of an hour, so it runs where it is asked for:
-//! `cargo test -p xtask --test boot_bisect -- --ignored --nocapture`. With BOOTRIG_PROOF set to a
+//! quarter of an hour, so it belongs to the nightly set:
+//! `cargo test -p xtask --test nightly_bisect -- --ignored --nocapture`. With BOOTRIG_PROOF set to a
 //! folder, the history is made there and both stay.
 #![allow(missing_docs)]
 
@@ -22,7 +22,7 @@ use bootrig::{
 const COMMITS: usize = 200;
 /// Does not build; the next commit mends it. Both are where halving looks first.
 const BROKEN: usize = 99;
-/// Panics before PID 1; the next commit mends it.
+/// Panics as soon as there is a console to say so; the next commit mends it.
 const DEAD: usize = 36;
 const COMMENT: usize = 150;
 const CULPRIT: usize = 156;
@@ -63,7 +63,7 @@ fn edit(n: usize, text: &str, file: &str) -> String {
         assert_eq!(text.matches(from).count(), 1, "{file}: {from}");
         text.replacen(from, to, 1)
     };
-    let dead = "\tsetup_command_line(command_line);\n";
+    let dead = "\tconsole_init();\n";
     match n {
         BROKEN => format!("{text}\n#error not finished\n"),
         _ if n == BROKEN + 1 => text.replace("\n#error not finished\n", ""),
