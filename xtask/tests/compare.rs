@@ -140,6 +140,43 @@ fn a_baseline_is_a_side_and_not_when_it_was_edited() {
 }
 
 #[test]
+fn two_variants_of_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path();
+    let plan = trials(scenario(), 2);
+    make(results, &header("run"), &plan, &Scripted::good());
+    // A device that waits for a lock in parallel is slower itself, so the exit code is 1.
+    let (_, json, error) = compare(results, &["run:serial", "run:parallel", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect(&error);
+    let rows = json["rows"].as_array().unwrap();
+    let of = |metric: &str| {
+        let row = rows.iter().find(|r| r["metric"] == metric).unwrap();
+        assert_eq!(row["variant"], "parallel");
+        row["verdict"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(of("device_shutdown"), "faster");
+    assert_eq!(of("boot"), "no_change");
+    // The other way around it is a regression; with itself nothing is.
+    assert_eq!(compare(results, &["run:parallel", "run:serial"]).0, Some(1));
+    let (code, text, _) = compare(results, &["run:serial", "run:serial"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("0 slower, 0 faster, 0 inconclusive"),
+        "{text}"
+    );
+    for (before, after, want) in [
+        ("run:serial", "run", "on both sides, or on none"),
+        ("run", "run:serial", "on both sides, or on none"),
+        ("run:serial", "run:paralel", "did you mean `parallel`?"),
+        ("run:serial", "nowhere:serial", "neither a run"),
+    ] {
+        let (code, _, error) = compare(results, &[before, after]);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains(want), "{error}");
+    }
+}
+
+#[test]
 fn bad_sides_are_told_what_is_wrong_with_them() {
     let dir = tempfile::tempdir().unwrap();
     let results = dir.path();

@@ -241,7 +241,10 @@ fn a_killed_shard_is_requeued_and_nothing_is_lost_or_doubled() {
         "{said}"
     );
     // No boot that was stored is made again.
-    let mut done: Vec<_> = said.lines().filter(|l| l.starts_with("done ")).collect();
+    let lines = said.lines().filter_map(|l| l.strip_prefix("done "));
+    let mut done: Vec<_> = lines
+        .map(|l| l.split_once(':').map(|(boot, _)| boot))
+        .collect();
     let all = done.len();
     done.sort_unstable();
     done.dedup();

@@ -352,7 +352,7 @@ fn failures_are_told_and_not_drawn() {
         ..good(t)
     });
     let page = run.html();
-    assert!(page.contains("1 of 2 variants without a result") && page.contains("out of luck"));
+    assert!(page.contains("1 of 2 variants failed or incomplete") && page.contains("out of luck"));
     assert_eq!(
         data(&page)[0]["phases"][0]["lanes"]
             .as_array()

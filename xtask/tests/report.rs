@@ -113,7 +113,7 @@ fn what_failed_is_told_and_never_averaged() {
     bench(dir.path(), header("broken"), &written(), 3, &machine);
     assert_eq!(report(dir.path(), &["broken"]).0, Some(0));
     let page = page(dir.path(), "broken");
-    assert!(page.contains("1 of 2 variants without a result") && page.contains("out of luck"));
+    assert!(page.contains("1 of 2 variants failed or incomplete") && page.contains("out of luck"));
     // Nothing was measured yet.
     let mut empty = header("empty");
     empty.scenarios = vec![bootrig::edge::store::ScenarioRef {
@@ -126,7 +126,7 @@ fn what_failed_is_told_and_never_averaged() {
     let (code, _, error) = report(dir.path(), &["empty"]);
     assert_eq!(code, Some(0), "{error}");
     let page = self::page(dir.path(), "empty");
-    assert!(page.contains("2 of 2 variants without a result") && page.contains("not run"));
+    assert!(page.contains("2 of 2 variants failed or incomplete") && page.contains("not run"));
 }
 
 #[test]

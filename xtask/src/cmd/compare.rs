@@ -19,7 +19,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What was before: a run (its folder, or its name in results/), a baseline (its
-    /// scenario's name), or a glob of runs (`'2026*'`).
+    /// scenario's name), or a glob of runs (`'2026*'`). With `:VARIANT` behind both, these two
+    /// variants are compared, of one run or of two.
     before: String,
     /// What is now: the same kinds.
     after: String,
@@ -69,8 +70,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         relative: args.relative.map(Fraction::factor),
         force: args.force,
     };
-    let before = sides::side(&results, &args.before)?;
-    let after = sides::side(&results, &args.after)?;
+    let (before, after) = sides::pair(&results, &args.before, &args.after)?;
     let comparison = compare(&before, &after, &wishes).map_err(|reasons| {
         Fault::usage(format!(
             "{} cannot be compared with {}:\n- {}\nmeasure both with the same, or compare all the same with --force",

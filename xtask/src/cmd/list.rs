@@ -79,10 +79,7 @@ fn table(list: &[Scenario]) -> String {
     let width = list.iter().map(|s| s.name.len()).max().unwrap_or(0);
     list.iter()
         .map(|s| {
-            let about = s
-                .about
-                .split_once(['.', ':'])
-                .map_or(s.about.as_str(), |(first, _)| first);
+            let about = first_sentence(&s.about);
             let (devices, variants) = (s.devices.len(), s.variants.len());
             format!(
                 "{:width$}  {devices:5} devices  {variants:2} variants  {about}\n",
@@ -90,6 +87,15 @@ fn table(list: &[Scenario]) -> String {
             )
         })
         .collect()
+}
+
+/// `about` up to a full stop or colon that ends something: `kernel.threads-max` has none.
+fn first_sentence(about: &str) -> &str {
+    let ends = [". ", ": ", ".\n", ":\n"]
+        .iter()
+        .filter_map(|e| about.find(e));
+    let end = ends.min().unwrap_or(about.len());
+    about[..end].trim_end().trim_end_matches(['.', ':'])
 }
 
 /// Lists the runs in `results`, the oldest first.
@@ -164,5 +170,26 @@ fn state(folder: &Folder) -> String {
     match shard {
         Some(cut) => format!("shard {}", cut.shard()),
         None => how(summary::exit(summary)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_ends_where_something_ends() {
+        for (about, first) in [
+            (
+                "Threads stop at kernel.threads-max. Then more.",
+                "Threads stop at kernel.threads-max",
+            ),
+            ("Two cards: and how.\nMore", "Two cards"),
+            ("One.\nTwo", "One"),
+            ("No end", "No end"),
+            ("", ""),
+        ] {
+            assert_eq!(first_sentence(about), first);
+        }
     }
 }

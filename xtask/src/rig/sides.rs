@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the names that a user gives to what is compared.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use anyhow::Result;
 
@@ -10,7 +13,7 @@ use crate::{
         compare::{Basis, Identity, Kernel, Kind, Measured, Side, Spans, Values},
         fault::Fault,
         samples,
-        scenario::Clock,
+        scenario::{Clock, hint},
         summary::{ScenarioSummary, Unit, VariantSummary},
     },
     edge::{
@@ -18,6 +21,62 @@ use crate::{
         store::{Finished, Header, Run},
     },
 };
+
+/// What `before` and `after` are. Each is a side as [`side`] takes it, or, where both name a
+/// variant behind a colon, `RUN:VARIANT`: then these two variants are compared.
+///
+/// # Errors
+/// Usage: as [`side`]; a variant on one side only, or one that nothing measured.
+pub fn pair(results: &Path, before: &str, after: &str) -> Result<(Side, Side)> {
+    let (sides, variants) = (split(before), split(after));
+    let (Some((a, from)), Some((b, to))) = (sides, variants) else {
+        if sides.or(variants).is_some() {
+            let why = format!(
+                "`{}` against `{}`: name a variant behind a colon on both sides, or on none",
+                after.escape_debug(),
+                before.escape_debug()
+            );
+            return Err(Fault::usage(why).into());
+        }
+        return Ok((side(results, before)?, side(results, after)?));
+    };
+    // One row each, so both go by one name: that of what is judged.
+    let one = |side: Side, variant: &str, label: &str| of_variant(side, variant, to, label);
+    Ok((
+        one(side(results, a)?, from, before)?,
+        one(side(results, b)?, to, after)?,
+    ))
+}
+
+/// `RUN:VARIANT`; no run and no variant has a colon in its name.
+fn split(named: &str) -> Option<(&str, &str)> {
+    named
+        .rsplit_once(':')
+        .filter(|(_, variant)| !variant.contains('/'))
+}
+
+/// `side` with nothing but its `variant`, which is called `name` now. Scenarios without it
+/// are left out, and so is growth, which is no variant's alone.
+fn of_variant(mut side: Side, variant: &str, name: &str, label: &str) -> Result<Side> {
+    let variants = side.scenarios.values().flat_map(|s| s.variants.keys());
+    let had: BTreeSet<String> = variants.cloned().collect();
+    side.scenarios.retain(|_, measured| {
+        let one = measured.variants.remove(variant);
+        measured.variants = one.map(|v| (name.to_owned(), v)).into_iter().collect();
+        !measured.variants.is_empty()
+    });
+    if side.scenarios.is_empty() {
+        let hint = hint(variant, had.iter().map(String::as_str));
+        let why = format!(
+            "{label}: nothing measured `{}`{hint}",
+            variant.escape_debug()
+        );
+        return Err(Fault::usage(why).into());
+    }
+    side.growth.clear();
+    side.label = label.to_owned();
+    Ok(side)
+}
 
 /// What `named` is: a glob of runs, a run, or a baseline.
 ///

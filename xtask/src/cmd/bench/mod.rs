@@ -6,7 +6,11 @@ mod jobs;
 mod progress;
 mod traced;
 
-use std::{collections::BTreeMap, path::PathBuf, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -16,6 +20,7 @@ use crate::{
     core::{
         boot::TrialResult,
         chart,
+        compare::{self, compare},
         export::Format,
         fault::{Exit, Fault},
         machine::RawBoot,
@@ -41,7 +46,9 @@ use crate::{
         store::{Header, Run},
         terminal,
     },
-    rig::{Artifacts, Rig, Shared, checkout, draw, exported, history::history, wish::TraceArgs},
+    rig::{
+        Artifacts, Rig, Shared, checkout, draw, exported, history::history, sides, wish::TraceArgs,
+    },
 };
 
 /// What is booted when nothing is named.
@@ -264,7 +271,10 @@ pub fn run(args: &Args) -> Result<Exit> {
     };
     pictures()?;
     let named: Vec<&Scenario> = job.scenarios.iter().flat_map(|s| s.members()).collect();
-    let text = report::text(&summary, &named);
+    let mut text = report::text(&summary, &named);
+    if matches!(ended, Ended::Complete) && !header.debug {
+        text.push_str(&series_against_stock(&results, &header, &named)?);
+    }
     if args.json {
         terminal::out_line(&serde_json::to_string_pretty(&summary)?)?;
     } else {
@@ -285,12 +295,15 @@ pub fn run(args: &Args) -> Result<Exit> {
             shard::exit(cut, &run.results)
         }
     };
-    terminal::say(&format!(
-        "run {id} kept in {}; its pictures: report.html, trace.json",
-        run.dir().display()
-    ));
+    let kept = || {
+        say(&format!(
+            "run {id} kept in {}; its pictures: report.html, trace.json",
+            run.dir().display()
+        ));
+    };
     match ended {
         Ended::Stopped => {
+            kept();
             terminal::say(&format!(
                 "stopped; go on with: cargo xtask bench --resume {}",
                 shell_quote(&run.dir().to_string_lossy())
@@ -298,6 +311,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             Err(Stopped.into())
         }
         Ended::GaveUp => {
+            kept();
             terminal::say(&format!(
                 "gave up at the first failed boot (--keep-going goes on); consoles are in {}",
                 run.dir().join("console").display()
@@ -313,16 +327,45 @@ pub fn run(args: &Args) -> Result<Exit> {
                 jobs,
                 run.dir(),
                 args.json,
-            )?;
+            );
             if args.trace.wish().is_some() {
                 pictures()?;
             }
+            kept();
+            let traced = traced?;
             Ok(match exit {
                 Exit::Done => traced,
                 worse => worse,
             })
         }
     }
+}
+
+/// What a series from the command line changes: each variant with it against the one without,
+/// as `compare` judges them. Empty where there is no such series, or nothing to compare.
+fn series_against_stock(results: &Path, header: &Header, named: &[&Scenario]) -> Result<String> {
+    let mut out = String::new();
+    if header.under_test.series.is_none() {
+        return Ok(out);
+    }
+    let mut pairs = BTreeSet::new();
+    for scenario in named {
+        let (with, without): (Vec<_>, Vec<_>) =
+            scenario.variants.iter().partition(|v| v.series.is_some());
+        if let Some(stock) = without.first() {
+            pairs.extend(with.iter().map(|v| (&stock.name, &v.name)));
+        }
+    }
+    for (stock, patched) in pairs {
+        let of = |variant: &str| format!("{}:{variant}", header.id);
+        let (mut before, mut after) = sides::pair(results, &of(stock), &of(patched))?;
+        (before.label, after.label) = (stock.clone(), patched.clone());
+        if let Ok(comparison) = compare(&before, &after, &compare::Wishes::default()) {
+            out.push_str(&comparison.text());
+            out.push('\n');
+        }
+    }
+    Ok(out)
 }
 
 /// Writes what was asked for beside the run's own folder.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Progress on stderr: a bar with the time left on a terminal, plain lines elsewhere.
 
-use std::{io::IsTerminal, time::Duration};
+use std::{cell::Cell, io::IsTerminal, time::Duration};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -16,13 +16,17 @@ use crate::{
 /// Progress of a run.
 pub struct Progress {
     bar: Option<ProgressBar>,
+    total: usize,
+    done: Cell<usize>,
 }
 
 impl Progress {
     /// For a run of `total` trials, of which `done` are already there.
     pub fn new(total: usize, done: usize) -> Self {
+        let (total, done) = (total, Cell::new(done));
         if !std::io::stderr().is_terminal() {
-            return Self { bar: None };
+            let bar = None;
+            return Self { bar, total, done };
         }
         let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template(
@@ -30,10 +34,11 @@ impl Progress {
         )
         .expect("a constant template");
         bar.set_style(style);
-        bar.inc(done as u64);
+        bar.inc(done.get() as u64);
         bar.reset_eta();
         bar.enable_steady_tick(Duration::from_secs(1));
-        Self { bar: Some(bar) }
+        let bar = Some(bar);
+        Self { bar, total, done }
     }
 
     /// `trial` starts.
@@ -67,7 +72,10 @@ impl Progress {
                     self.say(&line);
                 }
             }
-            None => self.say(&line),
+            None => {
+                self.done.update(|done| done + 1);
+                self.say(&format!("{line} ({} of {})", self.done.get(), self.total));
+            }
         }
     }
 

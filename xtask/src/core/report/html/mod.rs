@@ -175,7 +175,7 @@ fn verdict(summary: &Summary) -> Markup {
         @if all == 0 { "nothing was expected" }
         @else { (met) " of " (all) " expectations met" }
         ", " (facts) " facts checked, " (violations) " violated"
-        @if failed > 0 { ", " (failed) " of " (variants().count()) " variants without a result" }
+        @if failed > 0 { ", " (failed) " of " (variants().count()) " variants failed or incomplete" }
         "."
     }
 }
