@@ -3,10 +3,13 @@
 //! through the logarithms by least squares, with its interval by Student's t distribution.
 //! docs/method.md says what the interval means in virtual time.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
     scenario::{GrowthLimit, Metric, Over, Scenario, Variant},
+    stats::median,
     summary::ScenarioSummary,
 };
 
@@ -126,6 +129,43 @@ pub fn of(scenario: &Scenario, all: &[ScenarioSummary]) -> Vec<Growth> {
     figures.map(growth).collect()
 }
 
+/// What several runs of the same say together: through the medians of their points.
+/// Whether a limit is kept is each run's own, and not said.
+pub fn pool(runs: &[Vec<Growth>]) -> Vec<Growth> {
+    let mut pooled: Vec<Growth> = Vec::new();
+    for growth in runs.iter().flatten() {
+        let same = |g: &Growth| {
+            (&g.scenario, &g.variant, &g.metric, g.over)
+                == (
+                    &growth.scenario,
+                    &growth.variant,
+                    &growth.metric,
+                    growth.over,
+                )
+        };
+        if pooled.iter().any(same) {
+            continue;
+        }
+        let mut values: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for (x, y) in runs
+            .iter()
+            .flatten()
+            .filter(|g| same(g))
+            .flat_map(|g| &g.points)
+        {
+            values.entry(*x).or_default().push(*y);
+        }
+        let points: Vec<_> = values.iter().map(|(x, ys)| (*x, median(ys))).collect();
+        pooled.push(Growth {
+            fit: fit(&points),
+            points,
+            ok: None,
+            ..growth.clone()
+        });
+    }
+    pooled
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +205,37 @@ mod tests {
         assert_eq!(fit(&[(1, 1)]), None);
         let two = fit(&[(10, 5), (100, 500)]).unwrap();
         assert!((two.exponent - 2.0).abs() < 1e-9 && two.interval.is_none());
+    }
+
+    /// No run's points are lost, and one wild run does not decide.
+    #[test]
+    fn runs_of_the_same_are_pooled() {
+        let of = |metric: &str, points: &[(u64, u64)]| Growth {
+            scenario: "s".into(),
+            variant: "v".into(),
+            metric: metric.into(),
+            over: Over::Devices,
+            points: points.to_vec(),
+            fit: fit(points),
+            at_most: None,
+            ok: Some(true),
+        };
+        let flat = [(10, 100), (100, 100)];
+        let runs = [
+            vec![of("boot", &flat)],
+            vec![of("boot", &[(10, 100), (100, 9_000)])],
+            vec![
+                of("boot", &[(10, 100), (100, 100), (1000, 1000)]),
+                of("probe", &flat),
+            ],
+        ];
+        let pooled = pool(&runs);
+        assert_eq!(pooled.len(), 2);
+        assert_eq!(pooled[0].points, [(10, 100), (100, 100), (1000, 1000)]);
+        assert!((pooled[0].fit.unwrap().last - 1.0).abs() < 1e-9);
+        assert_eq!(pooled[1].fit, fit(&flat));
+        assert_eq!(pooled[0].ok, None);
+        assert!(pool(&[]).is_empty());
     }
 
     /// Table values of the t distribution.

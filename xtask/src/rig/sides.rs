@@ -12,7 +12,7 @@ use crate::{
     core::{
         compare::{Basis, Identity, Kernel, Kind, Measured, Side, Spans, Values},
         fault::Fault,
-        samples,
+        growth, samples,
         scenario::{Clock, hint},
         summary::{ScenarioSummary, Unit, VariantSummary},
     },
@@ -111,17 +111,21 @@ pub fn side(results: &Path, named: &str) -> Result<Side> {
 /// All runs that fit `pattern`, as one.
 fn glob(results: &Path, pattern: &str) -> Result<Side> {
     let mut all: Option<Side> = None;
+    let mut growths = Vec::new();
     for dir in Run::matching(results, pattern)? {
-        let side = of_run(&Finished::read(results, &dir.to_string_lossy())?)?;
+        let mut side = of_run(&Finished::read(results, &dir.to_string_lossy())?)?;
+        growths.push(std::mem::take(&mut side.growth));
         all = Some(match all {
             None => side,
             Some(all) => pool(all, side, &dir.to_string_lossy())?,
         });
     }
-    all.ok_or_else(|| {
+    let mut all = all.ok_or_else(|| {
         let why = format!("no run fits `{}`", pattern.escape_debug());
-        Fault::usage(why).into()
-    })
+        Fault::usage(why)
+    })?;
+    all.growth = growth::pool(&growths);
+    Ok(all)
 }
 
 /// Adds what a further run of the same measured.
