@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holds the arrows of docs/architecture.md in place: cmd -> rig -> edge -> core, no
 //! command on another, no edge on another but the ground (`process`, `files`, `cache`,
-//! `apt`, `drivers` and `terminal`), and a core that touches nothing outside itself.
+//! `apt`, `drivers` and `terminal`), and a core that touches nothing outside itself and
+//! whose modules stand on each other in no circle.
 //!
 //! Reads the sources, tests left out, for paths that begin at the crate or climb out of a
 //! module, and for the parts of std that touch the world.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 /// What the core must not name.
 const WORLD: [&[&str]; 7] = [
@@ -259,29 +264,137 @@ fn faults(file: &str, text: &str) -> Vec<String> {
     faults
 }
 
-fn check_all(dir: &Path, src: &Path, out: &mut Vec<String>) -> usize {
-    let mut files = 0;
+/// The sources under `dir` without those of tests: names below `src`, and texts.
+fn sources(dir: &Path, src: &Path) -> Vec<(String, String)> {
+    let mut out = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let name = path.strip_prefix(src).unwrap().to_str().unwrap().to_owned();
         if path.is_dir() {
-            files += check_all(&path, src, out);
+            out.extend(sources(&path, src));
         } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && !name.contains("/tests/")
         {
-            out.extend(faults(&name, &fs::read_to_string(&path).unwrap()));
-            files += 1;
+            out.push((name, fs::read_to_string(&path).unwrap()));
         }
     }
-    files
+    out
+}
+
+/// Every source of the crate.
+fn all_sources() -> Vec<(String, String)> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let all = sources(&src, &src);
+    assert!(all.len() > 20, "only {} files found", all.len());
+    all
+}
+
+/// Which modules of the core stand on which others.
+fn core_arrows(sources: &[(String, String)]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (file, text) in sources {
+        let here = modules(file);
+        let [core, ours, ..] = &here[..] else {
+            continue;
+        };
+        if core != "core" {
+            continue;
+        }
+        for path in paths(&without_tests(&tokens(text))) {
+            match resolve(&path, &here).as_deref() {
+                Some([core, theirs, ..]) if core == "core" && theirs != ours => {
+                    arrows
+                        .entry(ours.clone())
+                        .or_default()
+                        .insert(theirs.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+    arrows
+}
+
+/// The modules that `from` stands on, directly or by others.
+fn reached<'a>(arrows: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
+    let next = |module: &str| arrows.get(module).into_iter().flatten();
+    let mut seen = BTreeSet::new();
+    let mut open: Vec<&str> = next(from).map(String::as_str).collect();
+    while let Some(module) = open.pop() {
+        if seen.insert(module) {
+            open.extend(next(module).map(String::as_str));
+        }
+    }
+    seen
+}
+
+/// The modules that reach themselves again, those of one circle together.
+fn circles(arrows: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
+    let modules = || arrows.keys().map(String::as_str);
+    let reached: BTreeMap<_, _> = modules().map(|m| (m, reached(arrows, m))).collect();
+    let circle = |a: &str| {
+        let back = |b: &&str| reached[a].contains(b) && reached[b].contains(a);
+        modules().filter(back).collect::<Vec<_>>()
+    };
+    modules().map(circle).filter(|c| !c.is_empty()).collect()
 }
 
 #[test]
 fn arrows_point_inward() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut faults = Vec::new();
-    let files = check_all(&src, &src, &mut faults);
-    assert!(files > 20, "only {files} files found");
+    let all = all_sources();
+    let faults: Vec<_> = all.iter().flat_map(|(f, text)| faults(f, text)).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn no_circle_in_the_core() {
+    let arrows = core_arrows(&all_sources());
+    assert!(arrows.len() > 20, "only {} modules found", arrows.len());
+    let told: Vec<_> = circles(&arrows)
+        .into_iter()
+        .map(|circle| {
+            let inside = |m: &&String| circle.contains(&m.as_str());
+            let arrow = |m: &&str| {
+                format!(
+                    "{m} -> {:?}",
+                    arrows[*m].iter().filter(inside).collect::<Vec<_>>()
+                )
+            };
+            circle.iter().map(arrow).collect::<Vec<_>>().join("\n")
+        })
+        .collect();
+    assert!(
+        told.is_empty(),
+        "modules that stand on each other:\n{}",
+        told.join("\n\n")
+    );
+}
+
+#[test]
+fn circles_are_found() {
+    let of = |texts: &[(&str, &str)]| {
+        let owned: Vec<_> = texts
+            .iter()
+            .map(|(f, t)| ((*f).to_owned(), (*t).to_owned()))
+            .collect();
+        circles(&core_arrows(&owned))
+            .into_iter()
+            .map(|c| c.join(" "))
+            .collect::<Vec<_>>()
+    };
+    let a = ("core/a.rs", "use super::b::B; use crate::edge::x;");
+    let b = (
+        "core/b/c.rs",
+        "use crate::core::{d::D, b::e}; use super::a;",
+    );
+    assert_eq!(of(&[a, b, ("core/d.rs", "use super::a;")]), ["a b d"]);
+    assert_eq!(
+        of(&[a, b, ("core/d.rs", "#[cfg(test)] use super::a;")]),
+        [""; 0]
+    );
+    assert_eq!(
+        of(&[a, ("core/b/mod.rs", "fn f() { super::a::f() }")]),
+        ["a b"]
+    );
 }
 
 #[test]

@@ -12,8 +12,8 @@ use bootrig::core::{
     oracle::Rule,
     plan::{Overrides, plan},
     program::{Finish, files},
+    samples,
     scenario::{Known, Metric, Scenario, parse},
-    summary::samples,
     units::Nanos,
 };
 
@@ -122,7 +122,7 @@ fn good_work_has_times_and_each_answer_is_a_fact() {
     );
     assert_eq!(result.metric(Metric::Coldplug).unwrap().0, Nanos(3000));
     assert_eq!(result.metric(Metric::Churn).unwrap().0, Nanos(4000));
-    let samples = samples(&scenario(), &result);
+    let samples = samples::of(&scenario(), &result);
     let sample = |name: &str| samples.iter().find(|s| s.metric == name).unwrap().value;
     assert_eq!(sample("coldplug"), 3000);
     assert_eq!(sample("coldplug/udevd"), 500);

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{
     core::{
         fault::{self, Exit},
-        report,
+        grid,
         scenario::Scenario,
         summary,
         units::Bytes,
@@ -123,7 +123,7 @@ fn runs(results: &Path, as_json: bool) -> Result<Exit> {
     };
     let rows = folders.iter().map(row).collect();
     let header = ["run", "begun", "scenarios", "kernels", "state", "on disk"];
-    terminal::out_line(&report::table(&header, rows).to_string())?;
+    terminal::out_line(&grid::table(&header, rows).to_string())?;
     Ok(Exit::Done)
 }
 

@@ -5,8 +5,8 @@
 use std::fmt::Write;
 
 use super::{
-    compare::Kind,
-    summary::{MetricSummary, ScenarioSummary, Summary, Unit},
+    metric::{Kind, Unit},
+    summary::{MetricSummary, ScenarioSummary, Summary},
     units::Nanos,
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run's summary as text for people: Markdown tables, which read well on a terminal too.
 
-mod grid;
 mod growth;
 mod html;
 mod noise;
@@ -13,15 +12,16 @@ mod walk;
 
 use std::{collections::BTreeMap, fmt::Write};
 
-pub use grid::{Grid, table};
 pub use html::html;
 pub use trace::trace;
 pub use view::{Made, Profiled, View};
 
 use super::{
+    grid::{Grid, table},
     ideal::Bound,
+    metric::TASKS,
     scenario::{Metric, Scenario, group},
-    summary::{MetricSummary, ScenarioSummary, Summary, TASKS, VariantSummary},
+    summary::{MetricSummary, ScenarioSummary, Summary, VariantSummary},
     units::Nanos,
 };
 

@@ -1,11 +1,145 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The form of samples.csv: one line a number, `scenario,variant,repeat,clock,metric,unit,
-//! value`. No field holds a comma, a quote or a line break: scenarios, variants and devices
-//! have plain names.
+//! The samples of a trial, and their form in samples.csv: one line a number,
+//! `scenario,variant,repeat,clock,metric,unit,value`. No field holds a comma, a quote or a line
+//! break: scenarios, variants and devices have plain names.
 
 use std::collections::BTreeMap;
 
-use super::{plan::Trial, scenario::Clock, summary::Sample};
+use super::{
+    boot::TrialResult,
+    event::Callback,
+    metric::{
+        CHURN_ANSWERS, CHURN_CERTAIN, COLDPLUG_EVENTS, COLDPLUG_SETTLE, COLDPLUG_TRIGGER,
+        COLDPLUG_UDEVD, PROBE_TASKS, TASKS, Unit, WALK_LONGEST, WALK_P50, WALK_P99,
+    },
+    plan::Trial,
+    probing,
+    scenario::{Clock, Metric, Scenario},
+    units::Nanos,
+};
+
+/// One number that a trial yielded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Metric, part or device, as in [`metric`](super::metric).
+    pub metric: String,
+    /// Of `value`.
+    pub unit: Unit,
+    /// How much.
+    pub value: u64,
+}
+
+/// All samples of a completed trial, in a fixed order: metrics asked for, parts of the
+/// reboot, then devices.
+pub fn of(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
+    let (Some(times), Some(log)) = (&result.times, &result.log) else {
+        return vec![];
+    };
+    let mut samples = Vec::new();
+    let mut push = |metric: String, value: Nanos| {
+        samples.push(Sample {
+            metric,
+            unit: Unit::Ns,
+            value: value.0,
+        });
+    };
+    for metric in &scenario.metrics {
+        if let Some((value, _)) = result.metric(*metric) {
+            push(metric.name().into(), value);
+        }
+        if let (Metric::Reboot, Some(r)) = (*metric, times.reboot) {
+            for (part, value) in [
+                ("user_space", r.user_space),
+                ("kernel", r.kernel),
+                ("device_shutdown", r.device_shutdown),
+                ("firmware", r.firmware),
+                ("next_boot", r.next_boot),
+            ] {
+                push(format!("reboot/{part}"), value);
+            }
+        }
+    }
+    for metric in &scenario.metrics {
+        let callback = match metric {
+            Metric::Probe => Callback::Probe,
+            Metric::DeviceShutdown => Callback::Shutdown,
+            Metric::Boot
+            | Metric::Load
+            | Metric::Bound
+            | Metric::Ready
+            | Metric::Reboot
+            | Metric::Walk
+            | Metric::Churn
+            | Metric::Coldplug => continue,
+        };
+        let mut of_metric: Vec<_> = log
+            .callbacks
+            .iter()
+            .filter(|e| e.callback == callback && e.ret == 0)
+            .collect();
+        of_metric.sort_by_key(|e| e.device);
+        for event in of_metric {
+            if let (Some(device), Some(end)) = (scenario.devices.get(event.device), event.end) {
+                push(
+                    format!("{}/{}", metric.name(), device.name),
+                    end - event.begin,
+                );
+            }
+        }
+    }
+    if let Some(walk) = log.walk.as_ref().filter(|_| scenario.walk.is_some()) {
+        for (part, value) in [
+            (WALK_P50, walk.p50),
+            (WALK_P99, walk.p99),
+            (WALK_LONGEST, walk.longest),
+        ] {
+            samples.push(Sample {
+                metric: part.into(),
+                unit: Unit::Ns,
+                value: value.0,
+            });
+        }
+    }
+    if let Some(done) = log.churn.as_ref() {
+        for (metric, value) in [(CHURN_ANSWERS, done.answers), (CHURN_CERTAIN, done.certain)] {
+            samples.push(Sample {
+                metric: metric.into(),
+                unit: Unit::Count,
+                value,
+            });
+        }
+    }
+    if let Some(done) = log.coldplug.as_ref() {
+        for (metric, unit, value) in [
+            (COLDPLUG_UDEVD, Unit::Ns, (done.begin - done.start).0),
+            (COLDPLUG_TRIGGER, Unit::Ns, (done.triggered - done.begin).0),
+            (COLDPLUG_SETTLE, Unit::Ns, (done.end - done.triggered).0),
+            (COLDPLUG_EVENTS, Unit::Count, done.events),
+        ] {
+            let metric = metric.into();
+            samples.push(Sample {
+                metric,
+                unit,
+                value,
+            });
+        }
+    }
+    if scenario.metrics.contains(&Metric::Bound) {
+        samples.push(Sample {
+            metric: PROBE_TASKS.into(),
+            unit: Unit::Count,
+            value: probing::tasks(log) as u64,
+        });
+    }
+    if scenario.metrics.contains(&Metric::DeviceShutdown) {
+        samples.push(Sample {
+            metric: TASKS.into(),
+            unit: Unit::Count,
+            value: times.tasks,
+        });
+    }
+    samples
+}
 
 /// The first line.
 pub const HEADER: &str = "scenario,variant,repeat,clock,metric,unit,value\n";

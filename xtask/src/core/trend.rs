@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     fault::Exit,
-    report::{Grid, table},
+    grid::{Grid, table},
     scenario::Clock,
     stats::{
         change::{self, SHORTEST},

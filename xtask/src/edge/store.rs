@@ -31,7 +31,7 @@ use crate::core::{
     samples,
     scenario::{self, Clock, Scenario, UnderTest},
     shard::Cut,
-    summary::{self, Summary},
+    summary::Summary,
 };
 
 /// The longest file of a run that is read back: a trial with a hundred thousand devices has
@@ -455,7 +455,7 @@ impl Run {
     /// Adds a trial's rows to samples.csv once all trials before it have theirs.
     fn note(&mut self, trial: &Trial, result: &TrialResult) -> Result<()> {
         let rows = match trial.role {
-            Role::Measured => summary::samples(&trial.scenario, result),
+            Role::Measured => samples::of(&trial.scenario, result),
             Role::WarmUp | Role::Same => Vec::new(),
         };
         self.rows.insert(trial.index, samples::lines(trial, &rows));

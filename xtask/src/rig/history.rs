@@ -11,11 +11,11 @@ use anyhow::Result;
 
 use crate::{
     core::{
-        compare::Kind,
         fault::text,
+        metric::{Kind, Unit},
         scenario::{Clock, Scenario},
         stats::verdict::Limits,
-        summary::{ScenarioSummary, Summary, Unit, VariantSummary},
+        summary::{ScenarioSummary, Summary, VariantSummary},
         trend::{History, Key, Point, RunInfo, Series, trend},
     },
     edge::store::{Finished, Header, KernelRecord, Run},

@@ -10,11 +10,13 @@ use anyhow::Result;
 
 use crate::{
     core::{
-        compare::{Basis, Identity, Kernel, Kind, Measured, Side, Spans, Values},
+        compare::{Basis, Identity, Kernel, Measured, Side, Spans, Values},
         fault::Fault,
-        growth, samples,
+        growth,
+        metric::{Kind, Unit},
+        samples,
         scenario::{Clock, hint},
-        summary::{ScenarioSummary, Unit, VariantSummary},
+        summary::{ScenarioSummary, VariantSummary},
     },
     edge::{
         baselines,

@@ -8,9 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Kind, Row};
+use super::Row;
 use crate::core::{
     event::{BootLog, Callback, CallbackEvent, Mark},
+    metric::Kind,
     stats::verdict::Verdict,
     units::Nanos,
 };

@@ -15,7 +15,8 @@ pub use self::{
 use super::{
     fault::Exit,
     growth::Growth,
-    scenario::{Clock, Metric},
+    metric::Kind,
+    scenario::Clock,
     stats::{
         rank,
         verdict::{self, Judgement, Limits, Verdict},
@@ -62,31 +63,6 @@ pub struct Values {
     pub noise: BTreeMap<String, f64>,
     /// Callbacks of the first repeat; empty where they are not known.
     pub spans: Spans,
-}
-
-/// What a metric's name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A metric that the scenario asks for.
-    Metric,
-    /// A part of one: `reboot/firmware`.
-    Part,
-    /// One device's callback: `device_shutdown/ixgbe.2`.
-    Device,
-}
-
-impl Kind {
-    /// Of `metric`'s name.
-    pub fn of(metric: &str) -> Self {
-        match metric.split_once('/') {
-            None => Self::Metric,
-            Some((of, _)) if of == Metric::Probe.name() || of == Metric::DeviceShutdown.name() => {
-                Self::Device
-            }
-            Some(_) => Self::Part,
-        }
-    }
 }
 
 /// One metric of one variant, on both sides.

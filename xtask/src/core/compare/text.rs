@@ -3,8 +3,10 @@
 
 use std::fmt::Write;
 
-use super::{Comparison, GrowthRow, Kind, Row};
-use crate::core::{report::table, scenario::Clock, stats::verdict::Verdict, units::Nanos};
+use super::{Comparison, GrowthRow, Row};
+use crate::core::{
+    grid::table, metric::Kind, scenario::Clock, stats::verdict::Verdict, units::Nanos,
+};
 
 /// Rows of devices and parts that somebody still reads.
 const MOST_ROWS: usize = 30;

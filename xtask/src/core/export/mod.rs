@@ -6,8 +6,9 @@
 use std::fmt;
 
 use super::{
+    metric::{Kind, Unit},
     stats::bootstrap,
-    summary::{MetricSummary, ScenarioSummary, Summary, Unit, VariantSummary},
+    summary::{MetricSummary, ScenarioSummary, Summary, VariantSummary},
 };
 
 mod csv;
@@ -130,7 +131,7 @@ fn all<'a>(run: &Run<'a>) -> impl Iterator<Item = Measured<'a>> {
 }
 
 fn is_device(metric: &str) -> bool {
-    super::compare::Kind::of(metric) == super::compare::Kind::Device
+    Kind::of(metric) == Kind::Device
 }
 
 fn seconds(ns: u64) -> f64 {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use serde_yaml::{Mapping, Value as Yaml};
 
 use super::{Job, Matrix, Tag};
-use crate::core::report::table as grid;
+use crate::core::grid::table as grid;
 
 /// The most jobs that one matrix of GitHub Actions may have.
 const MOST_GITHUB: usize = 256;

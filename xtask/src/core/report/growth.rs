@@ -3,11 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{
-    expectation_table, failures,
-    grid::{Grid, table},
-    noise, or_dash, oracle,
-};
+use super::{Grid, expectation_table, failures, noise, or_dash, oracle, table};
 use crate::core::{
     growth::{Fit, Growth},
     scenario::Over,

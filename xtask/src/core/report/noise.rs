@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{grid::Grid, table};
+use super::{Grid, table};
 use crate::core::summary::ScenarioSummary;
 
 /// The A/A table and the warnings; nothing where there are none.

@@ -4,10 +4,11 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use super::{grid::Grid, ideal_cells, or_dash, table, theirs};
+use super::{Grid, ideal_cells, or_dash, table, theirs};
 use crate::core::{
+    metric::PROBE_TASKS,
     scenario::{Metric, Scenario, Strategy, Variant, group},
-    summary::{PROBE_TASKS, ScenarioSummary, VariantSummary},
+    summary::{ScenarioSummary, VariantSummary},
     units::Nanos,
 };
 

@@ -7,9 +7,10 @@ use expect_test::expect;
 
 use super::*;
 use crate::core::{
+    metric::Unit,
     scenario::{Clock, Known, Over, Point, parse, parse_profiles},
     stats::noise::Noise,
-    summary::{NoiseSummary, OracleSummary, Unit, Warning},
+    summary::{NoiseSummary, OracleSummary, Warning},
 };
 
 fn part(name: &str, metrics: BTreeMap<String, MetricSummary>) -> ScenarioSummary {

@@ -3,11 +3,9 @@
 
 use super::{Grid, or_dash, table};
 use crate::core::{
+    metric::{COLDPLUG_EVENTS, COLDPLUG_SETTLE, COLDPLUG_TRIGGER, COLDPLUG_UDEVD},
     scenario::{Metric, Scenario},
-    summary::{
-        COLDPLUG_EVENTS, COLDPLUG_SETTLE, COLDPLUG_TRIGGER, COLDPLUG_UDEVD, ScenarioSummary,
-        VariantSummary,
-    },
+    summary::{ScenarioSummary, VariantSummary},
     units::Nanos,
 };
 

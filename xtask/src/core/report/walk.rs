@@ -3,11 +3,9 @@
 
 use super::{Grid, or_dash, table};
 use crate::core::{
+    metric::{CHURN_ANSWERS, CHURN_CERTAIN, WALK_LONGEST, WALK_P50, WALK_P99},
     scenario::{Churn, Clock, Metric, Scenario, Walk},
-    summary::{
-        CHURN_ANSWERS, CHURN_CERTAIN, ScenarioSummary, VariantSummary, WALK_LONGEST, WALK_P50,
-        WALK_P99,
-    },
+    summary::{ScenarioSummary, VariantSummary},
     units::Nanos,
 };
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::{Answer, Step};
-use crate::core::report::table;
+use crate::core::grid::table;
 
 /// Version of the document that `--json` prints.
 pub const SCHEMA: u32 = 1;

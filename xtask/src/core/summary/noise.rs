@@ -5,11 +5,12 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ScenarioSummary, Unit, samples};
+use super::ScenarioSummary;
 use crate::core::{
     boot::TrialResult,
-    compare::Kind,
+    metric::{Kind, Unit},
     plan::{Role, Trial},
+    samples,
     scenario::{Clock, Scenario},
     stats::{
         drift::drift,
@@ -50,7 +51,7 @@ impl NoiseSummary {
         let repeats = own.map(|t| t.repeat as usize + 1).max()?;
         let mut values: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         for (_, result) in &found {
-            for sample in samples(scenario, result) {
+            for sample in samples::of(scenario, result) {
                 if sample.unit == Unit::Ns && Kind::of(&sample.metric) == Kind::Metric {
                     values.entry(sample.metric).or_default().push(sample.value);
                 }

@@ -8,7 +8,7 @@ use super::{
     table::{duration, share},
     tally::{Function, Profile},
 };
-use crate::core::report::table;
+use crate::core::grid::table;
 
 /// A function in two profiles.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use super::{
     tally::{Function, Profile},
 };
 use crate::core::{
+    grid::table,
     growth::{Fit, fit},
-    report::table,
     scenario::{Over, Point},
 };
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{phases::Phase, record::Record, tally::Profile};
 use crate::core::{
-    report::{Grid, table},
+    grid::{Grid, table},
     scenario::hint,
     units::Nanos,
 };

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::table;
-use crate::core::report::{grid, view::View};
+use crate::core::{grid, report::view::View};
 
 /// The page's last section.
 pub fn section(view: &View) -> Markup {

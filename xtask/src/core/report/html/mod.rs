@@ -20,12 +20,12 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{
-    grid::Grid,
     timeline::{Timeline, timelines},
     view::View,
 };
 use crate::core::{
     fault::Exit,
+    grid::Grid,
     summary::{self, ScenarioSummary, Summary},
 };
 

@@ -7,10 +7,10 @@ use super::{bars, flames, spread, table, trend};
 use crate::core::{
     blame::{self, Leg},
     event::Callback,
+    grid::{self, Grid},
     report::{
-        MOST_GROUPS, blame_table, device_table, expectation_table,
-        grid::{self, Grid},
-        heading, left_out_text, metric_table, noise, probing,
+        MOST_GROUPS, blame_table, device_table, expectation_table, heading, left_out_text,
+        metric_table, noise, probing,
         timeline::{Lane, Phase, Timeline, order_text},
         userspace,
         view::{View, pair},

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{bars::percent, table};
 use crate::core::{
-    report::grid,
+    grid,
     scenario::Metric,
     summary::{MetricSummary, ScenarioSummary, VariantSummary},
     units::Nanos,

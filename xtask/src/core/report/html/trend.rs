@@ -13,12 +13,8 @@ use super::{
     table,
 };
 use crate::core::{
-    report::{
-        MOST_GROUPS,
-        grid::{self, Grid},
-        or_dash,
-        view::View,
-    },
+    grid::{self, Grid},
+    report::{MOST_GROUPS, or_dash, view::View},
     stats::change::SHORTEST,
     summary::ScenarioSummary,
     trend::{self, Change, Point, RunInfo},
