@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host side of bootrig, in three rings; arrows point only inward:
-//! [`cmd`] (subcommands) -> [`edge`] (files, processes, network) -> [`core`] (pure).
-//! `tests/layering.rs` holds the arrows in place.
+//! The host side of bootrig, in four rings; arrows point only inward:
+//! [`cmd`] (subcommands) -> [`rig`] (a machine out of edges) -> [`edge`] (files, processes,
+//! network) -> [`core`] (pure). `tests/layering.rs` holds the arrows in place.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 use crate::{
     core::{
         fault::{Exit, Fault},
-        units::Bytes,
+        units::{Bytes, counted},
     },
     edge::{
         cache::{Cache, Prune},
@@ -123,9 +123,9 @@ fn runs(args: &Args, results: &Path) -> Result<Exit> {
         freed += folder.bytes;
     }
     let would = if args.dry_run { "would be " } else { "" };
-    let runs = if count == 1 { "run" } else { "runs" };
     terminal::out_line(&format!(
-        "{count} {runs} {would}removed, {} freed, in {}",
+        "{} {would}removed, {} freed, in {}",
+        counted(count, "run"),
         human(Bytes(freed)),
         results.display()
     ))?;

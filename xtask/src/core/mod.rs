@@ -29,6 +29,7 @@ pub mod samples;
 pub mod scenario;
 pub mod search;
 pub mod shard;
+pub mod show;
 pub mod stats;
 pub mod summary;
 pub mod trace;

@@ -22,7 +22,7 @@ use super::{
     metric::TASKS,
     scenario::{Metric, Scenario, group},
     summary::{MetricSummary, ScenarioSummary, Summary, VariantSummary},
-    units::Nanos,
+    units::{Nanos, counted},
 };
 
 mod probing;
@@ -115,11 +115,6 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
         let _ = writeln!(out, "### expectations\n\n{}\n", expectation_table(part));
     }
     oracle(out, &[part]);
-}
-
-/// `1 CPU`, `15 devices`.
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn theirs(scenario: &Scenario, variant: &str, metric: Metric) -> Option<Nanos> {

@@ -20,6 +20,16 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fraction(pub u32);
 
+/// `1 CPU`, `15 devices`, `2 patches`.
+pub fn counted(number: usize, what: &str) -> String {
+    let ending = match number {
+        1 => "",
+        _ if what.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{number} {what}{ending}")
+}
+
 /// Why a quantity could not be read; the text says what would have been valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError(String);

@@ -12,6 +12,7 @@ use crate::{
         plan::{Overrides, plan},
         scenario::{Scenario, hint},
         search::{Blamed, Line, List, Sought},
+        units::counted,
     },
     edge::{
         cache::Cache,
@@ -125,10 +126,6 @@ impl Over {
 
     /// What is searched, for people.
     pub fn text(&self) -> String {
-        let counted = |n: usize, one: &str| match n {
-            1 => format!("1 {one}"),
-            n => format!("{n} {one}s"),
-        };
         match self {
             Self::Commits {
                 ends, asked, count, ..
@@ -139,7 +136,7 @@ impl Over {
                 });
                 format!("{} from {old} to {new}", counted(*count, "commit"))
             }
-            Self::Patches(names) => counted(names.len(), "patch").replace("patchs", "patches"),
+            Self::Patches(names) => counted(names.len(), "patch"),
             Self::Sources(names) => format!("the kernels {}", names.join(", ")),
             Self::Options(all) => counted(all.len(), "option"),
             Self::Words(all) => counted(all.len(), "word"),

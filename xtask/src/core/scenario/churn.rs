@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{How, Memory, Metric, WalkOperation, diagnose::Sink, raw, tree::At};
+use crate::core::units::counted;
 
 /// As in docs/protocol.md.
 const MOST_WALKERS: u32 = 256;
@@ -38,11 +39,10 @@ impl Churn {
 impl fmt::Display for Churn {
     /// `8 walkers, stat of 32 memory blocks of which 16 come and go, 50 times`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let many = if self.walkers == 1 { "" } else { "s" };
         write!(
             f,
-            "{} walker{many}, {} of {} memory blocks of which {} come and go, {} times",
-            self.walkers,
+            "{}, {} of {} memory blocks of which {} come and go, {} times",
+            counted(self.walkers as usize, "walker"),
             self.operation.name(),
             2 * u64::from(self.blocks),
             self.blocks,

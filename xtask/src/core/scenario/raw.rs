@@ -3,84 +3,20 @@
 //! from them, and the shape of a file is checked against that schema, so that the two
 //! cannot drift apart. Doc comments here are what editors show.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{MapAccess, Visitor},
-    ser::SerializeMap,
+pub use self::{
+    named::Named,
+    text::{ClassCode, Duration, Name, Of, PciId, Prefix, Prose, Share, Size},
 };
-
 use super::{
     Backend, Clock, DeviceFault, How, MachineKind, Metric, Order, Restart, Strategy, WalkOperation,
     WalkPaths,
 };
 
-const NAME_PATTERN: &str = r"^[a-z0-9][a-z0-9._-]{0,63}$";
-
-/// Text of a certain form; `validate` reads it and says what is wrong with it.
-macro_rules! text {
-    ($(#[doc = $doc:literal])* $name:ident, $title:literal, [$($example:literal)?], $pattern:expr) => {
-        $(#[doc = $doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-        #[serde(transparent)]
-        pub struct $name(pub String);
-
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({
-                    "type": "string",
-                    "title": $title,
-                    "description": concat!($($doc),*).trim(),
-                    $("examples": [$example],)?
-                    "pattern": $pattern,
-                })
-            }
-        }
-    };
-}
-
-text!(
-    /// A span of time with its unit: ns, us, ms, s or min.
-    Duration, "duration", ["1.14 s"], r"^[0-9]+(\.[0-9]+)? ?(ns|us|ms|s|min)$"
-);
-text!(
-    /// An amount of memory with its unit: B, KiB, MiB, GiB or TiB.
-    Size, "size", ["512 MiB"], r"^[0-9]+(\.[0-9]+)? ?(B|KiB|MiB|GiB|TiB)$"
-);
-text!(
-    /// A part of the whole, in percent.
-    Share, "percentage", ["3 %"], r"^[0-9]+(\.[0-9]+)? ?%$"
-);
-text!(
-    /// A name: small letters, digits, `.`, `_` and `-`, at most 64 of them.
-    Name, "name", ["ixgbe-x540"], NAME_PATTERN
-);
-text!(
-    /// `vendor:device`, four hexadecimal digits each, as lspci -n prints them.
-    PciId, "PCI ID", ["15b3:1003"], r"^[0-9a-fA-F]{4}:[0-9a-fA-F]{4}$"
-);
-text!(
-    /// A PCI class with programming interface, six hexadecimal digits.
-    ClassCode, "PCI class", ["010802"], r"^[0-9a-fA-F]{6}$"
-);
-text!(
-    /// What names begin with: 1 to 15 small letters.
-    Prefix, "prefix", ["eth"], r"^[a-z]{1,15}$"
-);
-text!(
-    /// What a value is compared with: `ideal` (the same variant's), a duration, or the name
-    /// of another variant.
-    Of, "target", ["ideal"], r"^.+$"
-);
-text!(
-    /// A sentence for people.
-    Prose, "text", [], r"\S"
-);
+mod named;
+mod text;
 
 /// A scenario: what to boot and compare.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -570,65 +506,4 @@ pub struct Expectation {
     pub at_most: Option<Share>,
     /// The target: `ideal`, a duration, or another variant's name.
     pub of: Of,
-}
-
-/// A mapping from names that keeps the file's order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named<T>(pub Vec<(String, T)>);
-
-impl<T> Default for Named<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-impl<T> Named<T> {
-    /// Whether it has no entry.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Entries<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-            type Value = Named<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a mapping from names")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Named(entries))
-            }
-        }
-        d.deserialize_map(Entries(PhantomData))
-    }
-}
-impl<T: Serialize> Serialize for Named<T> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut map = s.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
-}
-impl<T: JsonSchema> JsonSchema for Named<T> {
-    fn schema_name() -> Cow<'static, str> {
-        format!("NamedOf{}", T::schema_name()).into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let value = generator.subschema_for::<T>();
-        json_schema!({
-            "type": "object",
-            "propertyNames": {"pattern": NAME_PATTERN},
-            "additionalProperties": value,
-            "minProperties": 1,
-        })
-    }
 }

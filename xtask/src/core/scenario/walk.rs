@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Metric, diagnose::Sink, raw, tree::At};
+use crate::core::units::counted;
 
 /// As in docs/protocol.md.
 const MOST_THREADS: u32 = 256;
@@ -86,11 +87,10 @@ impl Walk {
 impl fmt::Display for Walk {
     /// `8 threads, stat of missing paths of 1000 memory blocks, 20 times`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let many = if self.threads == 1 { "" } else { "s" };
         write!(
             f,
-            "{} thread{many}, {} of {} paths of {} memory blocks, {} times",
-            self.threads,
+            "{}, {} of {} paths of {} memory blocks, {} times",
+            counted(self.threads as usize, "thread"),
             self.operation.name(),
             self.paths.name(),
             self.blocks,

@@ -18,7 +18,7 @@ use regex::Regex;
 
 use super::patch;
 use crate::{
-    core::{fault::Fault, scenario::FOREIGN},
+    core::{fault::Fault, scenario::FOREIGN, units::counted},
     edge::{
         cache::{Cache, Check},
         files::read_file,
@@ -103,10 +103,7 @@ pub fn import(cache: &Cache, paths: &[PathBuf], say: &dyn Fn(&str)) -> Result<St
         false => p.file_stem(),
     });
     let name = slug(&name.unwrap_or_default().to_string_lossy());
-    let patches = match pieces.len() {
-        1 => "1 patch".to_owned(),
-        n => format!("{n} patches"),
-    };
+    let patches = counted(pieces.len(), "patch");
     say(&format!("series {name}: {patches} from {named}"));
     Ok(format!("{name}{FOREIGN}{key}"))
 }

@@ -16,7 +16,11 @@ use super::{
     fetch, fetch::Identity, key_of, patch, patch::Patch, series, sources, sources::Source,
 };
 use crate::{
-    core::{fault::Fault, plan::KernelSpec, units::Bytes},
+    core::{
+        fault::Fault,
+        plan::KernelSpec,
+        units::{Bytes, counted},
+    },
     edge::{
         cache::{Cache, Check, Lock, Staged},
         drivers::{self, Sources},
@@ -83,10 +87,7 @@ pub fn patches_of(
             return Err(Fault::usage(format!(
                 "series {} has {} for {}, not {most}",
                 spec.series.as_deref().unwrap_or("(none)"),
-                match there {
-                    1 => "1 patch".into(),
-                    n => format!("{n} patches"),
-                },
+                counted(there, "patch"),
                 spec.source
             ))
             .into());
