@@ -29,7 +29,7 @@ use anyhow::{Context, Result};
 use self::artifacts::without_effect;
 pub use self::{
     artifacts::{Artifacts, Booted, ReadyKernel},
-    checkout::{checkout, known},
+    checkout::{checkout, known, results},
     exported::exported,
     pictures::draw,
     shared::Shared,
@@ -275,7 +275,7 @@ impl Rig {
     /// Usage: QEMU, its command line, PID 1 or a kernel is another than it was.
     pub fn same_as(&self, header: &Header) -> Result<()> {
         let (now, was) = (self.machine(), &header.machine);
-        let differs: Vec<_> = [
+        let differs = [
             ("QEMU", now.qemu != was.qemu),
             ("QEMU's command line", now.command != was.command),
             ("accelerator", now.accelerator != was.accelerator),
@@ -290,19 +290,11 @@ impl Rig {
                         .zip(&header.kernels)
                         .any(|(a, b)| !same(a, b)),
             ),
-        ]
-        .into_iter()
-        .filter_map(|(what, differs)| differs.then_some(what))
-        .collect();
-        if differs.is_empty() {
-            return Ok(());
-        }
-        let why = format!(
-            "run {} was begun with another {}; its numbers would not belong together: begin a new run",
-            header.id,
-            differs.join(" and ")
-        );
-        Err(Fault::usage(why).into())
+        ];
+        header.same(
+            &differs,
+            "; its numbers would not belong together: begin a new run",
+        )
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
         store::{Finished, Header},
         terminal,
     },
-    rig::checkout,
+    rig,
 };
 
 /// Options of `baseline`.
@@ -51,10 +51,7 @@ enum Action {
 
 /// Saves or checks baselines.
 pub fn run(args: &Args) -> Result<Exit> {
-    let results = match &args.results {
-        Some(results) => results.clone(),
-        None => checkout()?.join("results"),
-    };
+    let results = rig::results(args.results.as_deref())?;
     let folder = results.join("baselines");
     match &args.action {
         Action::Save { run, replace } => {

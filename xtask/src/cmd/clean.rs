@@ -19,7 +19,7 @@ use crate::{
         store::kept,
         terminal,
     },
-    rig::checkout,
+    rig,
 };
 
 /// What is removed where nothing says otherwise.
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     match &args.results {
         None => cache(args),
         Some(Some(dir)) => runs(args, dir),
-        Some(None) => runs(args, &checkout()?.join("results")),
+        Some(None) => runs(args, &rig::results(None)?),
     }
 }
 
@@ -67,7 +67,7 @@ fn cache(args: &Args) -> Result<Exit> {
     let any = args.older_than.is_some() || args.max_size.is_some() || args.unused;
     let days = args.older_than.or((!any).then_some(DAYS));
     let used = match args.unused {
-        true => Some(kept::keys_used(&checkout()?.join("results"))?),
+        true => Some(kept::keys_used(&rig::results(None)?)?),
         false => None,
     };
     let what = Prune {

@@ -12,7 +12,7 @@ use crate::{
         units::{Fraction, Nanos},
     },
     edge::terminal,
-    rig::{checkout, sides},
+    rig::{self, sides},
 };
 
 /// Options of `compare`.
@@ -60,10 +60,7 @@ fn probability(text: &str) -> Result<f64, String> {
 /// Usage: a name that is nothing, a run or baseline that was edited, sides that are not
 /// comparable.
 pub fn run(args: &Args) -> Result<Exit> {
-    let results = match &args.results {
-        Some(results) => results.clone(),
-        None => checkout()?.join("results"),
-    };
+    let results = rig::results(args.results.as_deref())?;
     let wishes = Wishes {
         alpha: args.alpha,
         absolute: args.absolute.map(|n| n.0),

@@ -12,7 +12,7 @@ use crate::{
         store::Finished,
         terminal,
     },
-    rig::{checkout, exported},
+    rig::{self, exported},
 };
 
 /// Options of `export`.
@@ -48,10 +48,7 @@ fn origin(text: &str) -> Result<String, String> {
 /// Usage: there is no such run, or it cannot be trusted. Infrastructure: the file cannot
 /// be written.
 pub fn run(args: &Args) -> Result<Exit> {
-    let results = match &args.results {
-        Some(results) => results.clone(),
-        None => checkout()?.join("results"),
-    };
+    let results = rig::results(args.results.as_deref())?;
     let run = Finished::read(&results, &args.run)?;
     let text = exported(&run.header, &run.summary, args.format, &args.origin)?;
     match &args.out {

@@ -22,7 +22,7 @@ use crate::{
         terminal,
     },
     rig::{
-        checkout, known,
+        self, checkout, known,
         places::{Asked, Booth, Commits, Sources, Subject},
     },
 };
@@ -120,8 +120,7 @@ fn judge(args: &Args) -> Result<u8> {
             (like.clone(), &sources)
         }
     };
-    let results = asked.results.clone();
-    let results = results.unwrap_or_else(|| root.join("results"));
+    let results = rig::results(asked.results.as_deref())?;
     let mut booth = Booth {
         root: &root,
         cache: &cache,

@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     match &args.runs {
         None => {}
         Some(Some(dir)) => return runs(dir, args.json),
-        Some(None) => return runs(&rig::checkout()?.join("results"), args.json),
+        Some(None) => return runs(&rig::results(None)?, args.json),
     }
     let root = &rig::checkout()?;
     let known = rig::known(root)?;

@@ -12,7 +12,7 @@ use crate::{
     },
     edge::{export, store::Run, terminal},
     rig::{
-        checkout,
+        self,
         history::dirs,
         merge::{self, Shards},
     },
@@ -48,8 +48,8 @@ pub struct Args {
 /// # Errors
 /// Usage: the runs are not the shards of one experiment, or hold a boot twice.
 pub fn run(args: &Args) -> Result<Exit> {
-    let root = checkout()?;
-    let results = args.results.clone().unwrap_or_else(|| root.join("results"));
+    let root = rig::checkout()?;
+    let results = rig::results(args.results.as_deref())?;
     let named = dirs(&results, &args.runs)?;
     let dirs: Vec<PathBuf> = named
         .iter()

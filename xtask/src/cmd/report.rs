@@ -32,7 +32,7 @@ pub struct Args {
 /// Usage: there is no such run, or it is of another version or damaged.
 pub fn run(args: &Args) -> Result<Exit> {
     let root = rig::checkout()?;
-    let results = args.results.clone().unwrap_or_else(|| root.join("results"));
+    let results = rig::results(args.results.as_deref())?;
     let (results, id) = Run::locate(&results, &args.run);
     let stored = Stored::read(&root, &results, &id)?;
     let dir = results.join(&id);

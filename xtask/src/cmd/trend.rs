@@ -14,7 +14,7 @@ use crate::{
     },
     edge::terminal,
     rig::{
-        checkout,
+        self,
         history::{Kept, dirs},
     },
 };
@@ -46,10 +46,7 @@ pub struct Args {
 /// # Errors
 /// Usage: no run was found.
 pub fn run(args: &Args) -> Result<Exit> {
-    let results = match &args.results {
-        Some(results) => results.clone(),
-        None => checkout()?.join("results"),
-    };
+    let results = rig::results(args.results.as_deref())?;
     let mut kept = Kept::read(&results, &dirs(&results, &args.runs)?);
     if kept.runs.is_empty() {
         let why = match kept.left_out.is_empty() {

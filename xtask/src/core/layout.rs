@@ -9,7 +9,9 @@
 
 use std::fmt;
 
-use super::scenario::{Backend, Device, MachineKind, MachineSpec, NodeKind};
+use super::scenario::{
+    Backend, Device, FUNCTIONS_PER_SLOT, MAX_LEVELS, MachineKind, MachineSpec, NodeKind,
+};
 
 mod qemu;
 
@@ -18,12 +20,8 @@ pub use qemu::DeviceArg;
 /// Stands before the paths of the guest's own PCI domain (docs/protocol.md).
 const GUEST_DOMAIN: &str = "1:";
 
-/// Functions of a PCI slot.
-const FUNCTIONS_PER_SLOT: usize = 8;
 /// Bus numbers of a PCI domain, the root bus's included.
 const MAX_BUSES: usize = 256;
-/// Levels of a path that the guest's device table can name.
-const MAX_LEVELS: usize = 7;
 
 /// Where every device sits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,15 +173,6 @@ fn root_slots(machine: &MachineSpec) -> std::ops::Range<usize> {
     }
 }
 
-/// Functions below a node of this kind.
-fn functions_below(kind: NodeKind) -> usize {
-    match kind {
-        NodeKind::Endpoint => 0,
-        NodeKind::RootPort => FUNCTIONS_PER_SLOT,
-        NodeKind::Bridge => 32 * FUNCTIONS_PER_SLOT,
-    }
-}
-
 /// Places every device of the tree.
 ///
 /// # Errors
@@ -253,7 +242,7 @@ fn children_of(devices: &[Device]) -> Result<Children, LayoutError> {
         }
     }
     for (device, below) in devices.iter().zip(&children.below) {
-        let limit = functions_below(device.kind);
+        let limit = device.kind.places();
         if below.is_empty() || below.len() <= limit {
             continue;
         }
@@ -389,7 +378,7 @@ impl Builder<'_> {
         let below = Bus {
             number,
             path: format!("{}/", node.path),
-            slots: 0..functions_below(node.kind) / FUNCTIONS_PER_SLOT,
+            slots: 0..node.kind.places() / FUNCTIONS_PER_SLOT,
         };
         self.nodes.push(Node {
             below: Some(number),
@@ -410,7 +399,7 @@ impl Split {
     /// few bridges as it can, and where even a bus full of bridges is too small, deals
     /// the rest out evenly, to be split again one level down.
     fn of(members: usize, capacity: usize, fixed: usize) -> Self {
-        let full = functions_below(NodeKind::Bridge);
+        let full = NodeKind::Bridge.places();
         if members <= capacity {
             return Self {
                 stay: members,

@@ -19,6 +19,7 @@ pub mod machine;
 pub mod matrix;
 pub mod measure;
 pub mod metric;
+pub mod nearest;
 pub mod oracle;
 pub mod plan;
 pub mod probing;

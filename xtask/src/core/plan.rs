@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    scenario::{Clock, FOREIGN, How, Scenario, Strategy, Variant},
+    scenario::{Clock, How, Scenario, Strategy, Variant, is_foreign},
     units::Nanos,
 };
 
@@ -49,7 +49,7 @@ impl KernelSpec {
     /// What it is called where runs are compared: a series that came with `--series` is what is
     /// compared, whatever its name and contents.
     pub fn role(&self) -> String {
-        let foreign = self.series.as_ref().filter(|s| s.contains(FOREIGN));
+        let foreign = self.series.as_ref().filter(|s| is_foreign(s));
         let series = match foreign {
             Some(_) => Some("under test".to_owned()),
             None => self.series.clone(),

@@ -9,12 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     event::{BootLog, Callback, CallbackEvent, Disturbed},
     plan::Trial,
+    program::DRIVER,
     scenario::{DeviceFault, Scenario, Strategy, Variant},
     units::Nanos,
 };
 
-/// The module whose load is measured.
-const DRIVER: &str = "dummy_pci";
 /// EPROBE_DEFER: to be tried again once another device is bound.
 const DEFER: i32 = -517;
 

@@ -31,7 +31,7 @@ pub const PROBE_PLAN: &str = "bootrig-plan 1\nreboot\n";
 pub const KEXEC_KERNEL: &str = "bootrig/kernel";
 
 /// The module whose load is timed.
-const DRIVER: &str = "dummy_pci";
+pub const DRIVER: &str = "dummy_pci";
 
 /// The module that makes devices like memory blocks.
 const BLOCKS: &str = "memory_blocks";

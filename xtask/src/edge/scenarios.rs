@@ -13,6 +13,7 @@ use super::files::write_whole;
 use crate::core::{
     fault::Fault,
     matrix::{self, Matrix},
+    nearest::hint,
     scenario::{self, Known, Profiles, Scenario},
 };
 
@@ -216,7 +217,7 @@ fn locate(root: &Path, name_or_path: &str) -> Result<(PathBuf, String)> {
         let hint = if Path::new(name_or_path).is_file() {
             format!("; for the file of this name write ./{name_or_path}")
         } else {
-            scenario::hint(name_or_path, names.iter().map(String::as_str))
+            hint(name_or_path, names.iter().map(String::as_str))
         };
         return Err(Fault::usage(format!("unknown scenario `{name_or_path}`{hint}")).into());
     }

@@ -96,6 +96,24 @@ impl Header {
         };
         whole(scenarios, overrides, !self.no_aa)
     }
+    /// Refuses to go on where something `differs` from what the run was begun with; `so` ends
+    /// the sentence: what that means, and the next step.
+    ///
+    /// # Errors
+    /// Usage: names what differs.
+    pub fn same(&self, differs: &[(&str, bool)], so: &str) -> Result<()> {
+        let differs = differs.iter().filter(|(_, differs)| *differs);
+        let differs: Vec<&str> = differs.map(|(what, _)| *what).collect();
+        if differs.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "run {} was begun with another {}{so}",
+            self.id,
+            differs.join(" and ")
+        );
+        Err(Fault::usage(why).into())
+    }
 }
 
 /// What boots the trials, beside kernels and modules.

@@ -33,6 +33,17 @@ pub fn checkout() -> Result<PathBuf> {
     })
 }
 
+/// The folder of runs: the one `named` with `--results`, else `results/` of the checkout.
+///
+/// # Errors
+/// As [`checkout`].
+pub fn results(named: Option<&Path>) -> Result<PathBuf> {
+    match named {
+        Some(folder) => Ok(folder.to_owned()),
+        None => Ok(checkout()?.join("results")),
+    }
+}
+
 /// What scenario files of the checkout may name: profiles, series and kernels.
 pub fn known(root: &Path) -> Result<Known> {
     let mut known = scenarios::known(root)?;

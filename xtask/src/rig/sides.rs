@@ -14,8 +14,9 @@ use crate::{
         fault::Fault,
         growth,
         metric::{Kind, Unit},
+        nearest::hint,
         samples,
-        scenario::{Clock, hint},
+        scenario::Clock,
         summary::{ScenarioSummary, VariantSummary},
     },
     edge::{

@@ -9,8 +9,9 @@ use super::{Args, DEFAULT_SUITE};
 use crate::{
     core::{
         fault::Fault,
+        nearest::hint,
         plan::{Overrides, Trial, whole},
-        scenario::{Known, Scenario, UnderTest, hint},
+        scenario::{Known, Scenario, UnderTest},
         shard::{Cut, Shard, cut},
     },
     edge::{
@@ -133,7 +134,7 @@ fn is_what_was_asked(
 ) -> Result<()> {
     let given: Vec<_> = given.iter().map(|g| scenarios::absolute(g)).collect();
     let was: Vec<_> = header.scenarios.iter().map(|s| s.given.clone()).collect();
-    let differs: Vec<_> = [
+    let differs = [
         ("scenarios", given != was),
         ("clock", args.clock != header.clock),
         ("repeats", args.repeats != header.repeats),
@@ -145,19 +146,8 @@ fn is_what_was_asked(
         ),
         ("ready kernel", ready(args)? != header.ready_kernel),
         ("shard", args.shard != header.shard.as_ref().map(Cut::shard)),
-    ]
-    .into_iter()
-    .filter_map(|(what, differs)| differs.then_some(what))
-    .collect();
-    if differs.is_empty() {
-        return Ok(());
-    }
-    let why = format!(
-        "run {} was begun with another {}: name another with --run",
-        header.id,
-        differs.join(" and ")
-    );
-    Err(Fault::usage(why).into())
+    ];
+    header.same(&differs, ": name another with --run")
 }
 
 fn load(

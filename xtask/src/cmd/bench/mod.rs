@@ -47,7 +47,8 @@ use crate::{
         terminal,
     },
     rig::{
-        Artifacts, Rig, Shared, checkout, draw, exported, history::history, sides, wish::TraceArgs,
+        self, Artifacts, Rig, Shared, checkout, draw, exported, history::history, sides,
+        wish::TraceArgs,
     },
 };
 
@@ -167,7 +168,7 @@ fn format_and_file(text: &str) -> Result<(Format, PathBuf), String> {
 pub fn run(args: &Args) -> Result<Exit> {
     args.trace.check()?;
     let root = checkout()?;
-    let mut results = args.results.clone().unwrap_or_else(|| root.join("results"));
+    let mut results = rig::results(args.results.as_deref())?;
     if let Some(run) = &args.resume {
         results = Run::locate(&results, run).0;
     }

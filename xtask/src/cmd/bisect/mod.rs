@@ -22,7 +22,7 @@ use crate::{
         terminal,
     },
     rig::{
-        checkout, known,
+        self, checkout, known,
         places::{Asked, Booth},
     },
 };
@@ -79,12 +79,10 @@ impl Args {
 /// # Errors
 /// Usage: what cannot be searched; infrastructure: the search is given up, and --resume goes on.
 pub fn run(args: &Args) -> Result<Exit> {
-    let root = checkout()?;
     match &args.resume {
         None => go(args, None),
         Some(named) => {
-            let results = args.asked.results.clone();
-            let results = results.unwrap_or_else(|| root.join("results"));
+            let results = rig::results(args.asked.results.as_deref())?;
             let (session, again) = Session::read(&results, named)?;
             go(
                 &Args {
@@ -110,8 +108,7 @@ fn go(args: &Args, session: Option<Session>) -> Result<Exit> {
     let session = match session {
         Some(session) => session.same(&scenario)?,
         None => {
-            let results = asked.results.clone();
-            let results = results.unwrap_or_else(|| root.join("results"));
+            let results = rig::results(asked.results.as_deref())?;
             Session::create(&results, &scenario, over.commits())?
         }
     };

@@ -9,8 +9,9 @@ use super::Args;
 use crate::{
     core::{
         fault::{Exit, Fault},
+        nearest::hint,
         plan::{Overrides, plan},
-        scenario::{Scenario, hint},
+        scenario::Scenario,
         search::{Blamed, Line, List, Sought},
         units::counted,
     },

@@ -10,11 +10,11 @@ use anyhow::Result;
 use crate::{
     core::{
         fault::{Exit, Fault},
-        scenario::hint,
+        nearest::hint,
         trace::{diff, growth, record::Record, table, tally::Profile},
     },
     edge::{store::Run, terminal},
-    rig::{checkout, traces},
+    rig::{self, traces},
 };
 
 /// Options of `profile`.
@@ -63,10 +63,7 @@ enum Action {
 
 /// Shows or compares.
 pub fn run(args: &Args) -> Result<Exit> {
-    let results = match &args.results {
-        Some(results) => results.clone(),
-        None => checkout()?.join("results"),
-    };
+    let results = rig::results(args.results.as_deref())?;
     match &args.action {
         Action::Show { boot } => show(&load(&results, boot)?, args),
         Action::Diff { a, b } => {

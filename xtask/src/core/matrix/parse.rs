@@ -4,9 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cell, Matrix, Tag, matrix_schema, raw};
-use crate::core::scenario::{
-    Clock, Diagnostics, Scenario, hint,
-    strict::{At, Name, Sink, typed},
+use crate::core::{
+    nearest::hint,
+    scenario::{
+        Clock, Diagnostics, Scenario,
+        strict::{At, Name, Sink, typed},
+    },
 };
 
 /// Stands for each scenario's own kernel.

@@ -2,7 +2,7 @@
 //! A scenario's one canonical form: its hash, and a self-contained file.
 
 use super::{
-    Expectation, FOREIGN, Memory, NodeKind, Profile, Scenario, Step, Target, Tolerance,
+    Expectation, FOREIGN, Memory, NodeKind, Profile, Scenario, Step, Target, Tolerance, is_foreign,
     raw::{self, ClassCode, Duration, Name, Named, Of, PciId, Prose, Share, Size},
 };
 
@@ -27,7 +27,7 @@ pub(super) fn hash(scenario: &Scenario) -> String {
     }
     // Whose series is under test is no part of the experiment: it is what one compares.
     for variant in &mut meaning.variants {
-        variant.series = variant.series.take().map(|s| match s.contains(FOREIGN) {
+        variant.series = variant.series.take().map(|s| match is_foreign(&s) {
             true => FOREIGN.to_string(),
             false => s,
         });

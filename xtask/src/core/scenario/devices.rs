@@ -6,26 +6,30 @@ use std::collections::HashMap;
 
 use super::{
     Device, NodeKind,
-    diagnose::{Sink, hint},
+    diagnose::Sink,
     profiles::Profiles,
     raw::{self, DeviceKind},
     tree::{At, Position},
     validate::name,
 };
+use crate::core::nearest::hint;
 
 /// More devices than any machine here holds; what a given one holds is layout's to say.
 pub const MAX_DEVICES: u64 = 65_536;
 
+/// Functions of a PCI slot.
+pub const FUNCTIONS_PER_SLOT: usize = 8;
+
 /// Levels of the tree, the root bus being the first: what the guest's device table can name.
-const MAX_LEVELS: usize = 7;
+pub const MAX_LEVELS: usize = 7;
 
 impl NodeKind {
-    /// How many devices fit right below one of this kind (slots of 8 functions).
+    /// How many devices fit right below one of this kind.
     pub fn places(self) -> usize {
         match self {
             Self::Endpoint => 0,
-            Self::RootPort => 8,
-            Self::Bridge => 32 * 8,
+            Self::RootPort => FUNCTIONS_PER_SLOT,
+            Self::Bridge => 32 * FUNCTIONS_PER_SLOT,
         }
     }
 }

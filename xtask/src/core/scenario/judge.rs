@@ -6,12 +6,15 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::{
     Expectation, Metric, Reference, Target, Tolerance,
-    diagnose::{Sink, hint},
+    diagnose::Sink,
     raw,
     tree::At,
     validate::{duration, prose, quantity},
 };
-use crate::core::units::{Fraction, Nanos};
+use crate::core::{
+    nearest::hint,
+    units::{Fraction, Nanos},
+};
 
 pub(super) fn metrics(raw: &[Metric], at: &At<'_>, sink: &mut Sink) -> Vec<Metric> {
     if raw.is_empty() {

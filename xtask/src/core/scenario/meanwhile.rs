@@ -4,13 +4,8 @@
 
 use std::collections::HashMap;
 
-use super::{
-    Action, Device, Link, Meanwhile,
-    diagnose::{Sink, hint},
-    raw,
-    tree::At,
-    validate::duration,
-};
+use super::{Action, Device, Link, Meanwhile, diagnose::Sink, raw, tree::At, validate::duration};
+use crate::core::nearest::hint;
 
 /// As many as PID 1 takes (docs/protocol.md).
 const MAX_ACTIONS: usize = 64;

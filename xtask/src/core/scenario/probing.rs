@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Backend, Device, Metric, Profile, Scenario, Step, Target, Variant,
-    diagnose::{Sink, hint},
+    diagnose::Sink,
     raw,
     tree::At,
     validate::{duration, group, quantity},
 };
 use crate::core::{
     event::Callback,
+    nearest::hint,
     units::{Bytes, Nanos},
 };
 

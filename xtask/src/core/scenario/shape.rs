@@ -9,9 +9,10 @@
 use serde_json::Value as Json;
 
 use super::{
-    diagnose::{Sink, hint},
+    diagnose::Sink,
     tree::{At, Kind, Node, Value},
 };
+use crate::core::nearest::hint;
 
 /// Checks `node` against `schema`; complaints go to `sink`.
 pub fn check(node: &Node, schema: &Json, sink: &mut Sink) {

@@ -7,15 +7,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Metric, Scenario,
-    diagnose::{Sink, hint},
-    judge::Context,
-    raw,
-    tree::At,
-    validate::duration,
-};
-use crate::core::units::Fraction;
+use super::{Metric, Scenario, diagnose::Sink, judge::Context, raw, tree::At, validate::duration};
+use crate::core::{nearest::hint, units::Fraction};
 
 /// More sizes than this no machine boots in a night.
 const MAX_POINTS: usize = 64;

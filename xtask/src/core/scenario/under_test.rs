@@ -5,10 +5,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Order, Over, Scenario, Target, Variant, canonical, cmdline, hint};
+use super::{Order, Over, Scenario, Target, Variant, canonical, cmdline};
+use crate::core::nearest::hint;
 
 /// Between the name of a series that came with `--series` and the key of its contents.
 pub const FOREIGN: char = '@';
+
+/// Whether `series` came with `--series`, and is none of the checkout.
+pub fn is_foreign(series: &str) -> bool {
+    series.contains(FOREIGN)
+}
 
 /// What a scenario's variants say for the series that the command line names.
 pub const UNDER_TEST: &str = "under-test";

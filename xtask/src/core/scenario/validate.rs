@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, str::FromStr};
 use super::{
     Clock, How, MachineKind, MachineSpec, Memory, Metric, Scenario, Strategy, Variant, canonical,
     churn, cmdline, devices,
-    diagnose::{Sink, hint},
+    diagnose::Sink,
     judge::{self, Context},
     meanwhile, memory,
     parse::Known,
@@ -19,6 +19,7 @@ use super::{
 };
 use crate::core::{
     fault::is_obeyed,
+    nearest::hint,
     units::{Bytes, Nanos, UnitError},
 };
 

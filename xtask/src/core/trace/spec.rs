@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::symbols::{Symbols, plain};
-use crate::core::scenario::hint;
+use crate::core::nearest::hint;
 
 /// Marked in every boot where the kernel has them, with the tracer's flags.
 const MARKS: &[(&str, &str)] = &[
@@ -69,7 +69,7 @@ pub fn spec(symbols: &Symbols, mode: Mode, shift: u32, extra: &[String]) -> Resu
     let all: BTreeSet<&str> = symbols.functions.iter().map(|f| f.name.as_str()).collect();
     for name in extra {
         if !all.contains(name.as_str()) {
-            let near = nearest(name, &all);
+            let near = hint(plain(name), all.iter().copied());
             return Err(format!(
                 "the kernel has no function `{}`{near} (it may be inlined everywhere, or in a module)",
                 name.escape_debug()
@@ -185,25 +185,6 @@ fn flags(name: &str, extra: &[String]) -> String {
         }
     }
     flags
-}
-
-/// The likeliest names that were meant.
-fn nearest(name: &str, all: &BTreeSet<&str>) -> String {
-    let suggested = hint(name, all.iter().copied());
-    if !suggested.is_empty() {
-        return suggested;
-    }
-    let wanted = plain(name);
-    let holding: Vec<_> = all
-        .iter()
-        .filter(|n| wanted.len() > 3 && n.contains(wanted))
-        .take(5)
-        .map(|n| format!("`{n}`"))
-        .collect();
-    if holding.is_empty() {
-        return String::new();
-    }
-    format!("; there are {}", holding.join(", "))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{phases::Phase, record::Record, tally::Profile};
 use crate::core::{
     grid::{Grid, table},
-    scenario::hint,
+    nearest::hint,
     units::Nanos,
 };
 

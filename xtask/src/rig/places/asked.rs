@@ -8,7 +8,8 @@ use anyhow::Result;
 use crate::{
     core::{
         fault::Fault,
-        scenario::{Clock, Known, Metric, Scenario, UnderTest, hint},
+        nearest::hint,
+        scenario::{Clock, Known, Metric, Scenario, UnderTest},
         search::{Patience, Question, Sought, Symptom, Threshold},
     },
     edge::{

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::core::{fault::Fault, scenario::hint};
+use crate::core::{fault::Fault, nearest::hint};
 
 /// Where the file is in a checkout.
 pub const FILE: &str = "images/userspace/images.yaml";
