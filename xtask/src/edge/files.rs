@@ -185,9 +185,10 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     file.write_all(bytes)
         .and_then(|()| file.as_file().sync_all())
         .with_context(context)?;
-    // Temporary files are private; what is written is for everyone the umask lets.
+    // Temporary files are private; what is written is for everyone to read, whatever the umask.
     file.as_file()
-        .set_permissions(fs::Permissions::from_mode(0o644))?;
+        .set_permissions(fs::Permissions::from_mode(0o644))
+        .with_context(context)?;
     file.persist(path).with_context(context)?;
     sync_dir(parent)
 }

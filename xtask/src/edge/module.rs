@@ -57,7 +57,8 @@ pub fn provide(
         .filter(|p| p.extension().is_some_and(|e| e == "ko"))
     {
         let name = path.file_name().context("a file has a name")?;
-        fs::copy(work.dir().join(&path), staged.dir().join(name))?;
+        fs::copy(work.dir().join(&path), staged.dir().join(name))
+            .with_context(|| format!("keeping {}", work.dir().join(&path).display()))?;
         found += 1;
     }
     if found == 0 {

@@ -22,7 +22,7 @@ use crate::{
         cache::Cache,
         files::{touch, write_whole},
         initramfs::{self, userspace::Image},
-        kernel::{self, Kernel},
+        kernel::{self, BuildTree, Kernel},
         module,
         store::KernelRecord,
     },
@@ -46,9 +46,10 @@ impl Booted {
         root: &Path,
         cache: &Cache,
         spec: &KernelSpec,
+        tree: BuildTree,
         say: &dyn Fn(&str),
     ) -> Result<Self> {
-        let kernel = kernel::provide(root, cache, spec, say)?;
+        let kernel = kernel::provide(root, cache, spec, tree, say)?;
         let kbuild = || kernel::checked_kbuild(root, cache, spec, &kernel, say);
         Self::with_modules(root, cache, spec, &kernel, &kbuild, say)
     }
@@ -115,6 +116,11 @@ pub fn without_effect(kernels: &[KernelRecord]) -> Vec<String> {
     kernels.iter().filter_map(unchanged).collect()
 }
 
+/// The kernels of `plan`, each once.
+fn specs(plan: &[Trial]) -> BTreeSet<&KernelSpec> {
+    plan.iter().map(|t| &t.kernel).collect()
+}
+
 /// Everything that is built before anything boots.
 pub struct Artifacts {
     pub(super) cache: Cache,
@@ -142,16 +148,18 @@ impl Artifacts {
         say: &dyn Fn(&str),
     ) -> Result<Self> {
         if let (Some(shared), None) = (shared, ready) {
-            let wanted = plan.iter().map(|t| &t.kernel).collect();
-            shared.exchange(root, &cache, &wanted, say)?;
+            shared.exchange(root, &cache, &specs(plan), say)?;
         }
         if ready.is_none() && shared.is_none() {
-            let specs: BTreeSet<_> = plan.iter().map(|t| &t.kernel).collect();
-            specs
+            specs(plan)
                 .into_iter()
                 .try_for_each(|spec| kernel::fits(root, &cache, spec, say))?;
         }
         let init = initramfs::init_binary(root, &cache, say)?;
+        let tree = match shared {
+            Some(_) => BuildTree::IfThere,
+            None => BuildTree::Needed,
+        };
         let mut kernels = BTreeMap::new();
         for trial in plan {
             let spec = &trial.kernel;
@@ -168,12 +176,7 @@ impl Artifacts {
                     };
                     Booted::with_modules(root, &cache, &loaded, &kernel, &kbuild, say)?
                 }
-                None if shared.is_some() => {
-                    let kernel = kernel::provide_shared(root, &cache, spec, say)?;
-                    let kbuild = || kernel::checked_kbuild(root, &cache, spec, &kernel, say);
-                    Booted::with_modules(root, &cache, spec, &kernel, &kbuild, say)?
-                }
-                None => Booted::provide(root, &cache, spec, say)?,
+                None => Booted::provide(root, &cache, spec, tree, say)?,
             };
             kernels.insert(spec.clone(), booted);
         }
@@ -223,8 +226,7 @@ impl Artifacts {
         if ready.is_some() {
             return Ok(());
         }
-        let specs: BTreeSet<_> = plan.iter().map(|t| &t.kernel).collect();
-        specs
+        specs(plan)
             .into_iter()
             .try_for_each(|spec| kernel::check(root, cache, spec, say))
     }

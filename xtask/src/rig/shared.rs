@@ -12,11 +12,13 @@ use std::{
 
 use anyhow::Result;
 
+use super::Booted;
 use crate::{
     core::plan::{KernelSpec, Trial},
     edge::{
         cache::{Cache, Check, share::Share},
-        kernel, module,
+        kernel::{self, BuildTree},
+        module,
         process::Stopped,
     },
 };
@@ -134,12 +136,8 @@ impl<'a> Shared<'a> {
             if there {
                 continue;
             }
-            let kernel = kernel::provide_shared(root, cache, spec, say)?;
-            let kbuild = || kernel::checked_kbuild(root, cache, spec, &kernel, say);
-            let modules = match spec.built_in {
-                true => None,
-                false => Some(module::provide(root, cache, &kernel.key, &kbuild, say)?),
-            };
+            let Booted { kernel, modules } =
+                Booted::provide(root, cache, spec, BuildTree::IfThere, say)?;
             let request = kernel::requested(root, cache, spec, say)?.request;
             let mut entries = vec![
                 (kernel::REQUEST, request.as_str()),

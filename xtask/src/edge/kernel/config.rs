@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 
-use crate::core::fault::Fault;
+use crate::core::{fault::Fault, nearest::nearest};
 
 /// Where the fragments are in a checkout.
 pub const DIR: &str = "images/kernels/fragments";
@@ -205,13 +205,8 @@ impl Kconfig {
             explain_in(file, text, option, &mut out);
         }
         if out.is_empty() {
-            let names: Vec<&str> = self
-                .files
-                .iter()
-                .flat_map(|(_, t)| t.lines())
-                .filter_map(symbol)
-                .collect();
-            let near = super::sources::nearest(option, &names)
+            let lines = self.files.iter().flat_map(|(_, t)| t.lines());
+            let near = nearest(option, lines.filter_map(symbol))
                 .map_or(String::new(), |n| format!("; the nearest is CONFIG_{n}"));
             return format!("    this kernel has no such option{near}");
         }

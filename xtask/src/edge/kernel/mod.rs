@@ -134,6 +134,15 @@ fn read_image(image: &Path) -> Result<(Vec<u8>, String)> {
     Ok((bytes, release))
 }
 
+/// Whether the build tree of a kernel must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuildTree {
+    /// Something is built in it, or upon it.
+    Needed,
+    /// A kernel that came from a shared cache has none, and needs none.
+    IfThere,
+}
+
 /// Provides the kernel of `spec` from the cache, or fetches, patches, configures and
 /// builds it; `root` is the checkout, `say` is given one line a step.
 ///
@@ -144,22 +153,10 @@ pub fn provide(
     root: &Path,
     cache: &Cache,
     spec: &KernelSpec,
+    tree: BuildTree,
     say: &dyn Fn(&str),
 ) -> Result<Kernel> {
-    Work::new(root, cache, spec, say)?.provide(true)
-}
-
-/// As [`provide`], but a kernel that came from a shared cache needs no build tree.
-///
-/// # Errors
-/// As [`provide`].
-pub fn provide_shared(
-    root: &Path,
-    cache: &Cache,
-    spec: &KernelSpec,
-    say: &dyn Fn(&str),
-) -> Result<Kernel> {
-    Work::new(root, cache, spec, say)?.provide(false)
+    Work::new(root, cache, spec, say)?.provide(tree)
 }
 
 /// The kernel of `spec` if it is in the cache, with or without its build tree.
@@ -173,7 +170,7 @@ pub fn cached(
     say: &dyn Fn(&str),
 ) -> Result<Option<Kernel>> {
     let work = Work::new(root, cache, spec, say)?;
-    work.cached(&work.requested()?.request, false)
+    work.cached(&work.requested()?.request, BuildTree::IfThere)
 }
 
 /// What names the kernel of `spec` before it is known.
@@ -296,7 +293,7 @@ pub fn checked_kbuild(
     {
         return Ok(kernel.kbuild.clone());
     }
-    Ok(provide(root, cache, spec, say)?.kbuild)
+    Ok(provide(root, cache, spec, BuildTree::Needed, say)?.kbuild)
 }
 
 /// The tree of kernel `name`'s source in the cache, fetched if need be; not to be written to.

@@ -52,11 +52,6 @@ struct Place {
     of: u32,
 }
 
-/// Whether `series` names one that was imported, and not one of the checkout.
-pub fn is_foreign(series: &str) -> bool {
-    series.contains(FOREIGN)
-}
-
 /// Takes `paths` (mailboxes, patches, directories of such) into the cache as one series and
 /// returns the name that [`read`] knows it by.
 ///
@@ -143,8 +138,9 @@ fn keep(
     }
     let staged = cache.stage(&lock)?;
     for (name, bytes) in files {
-        fs::write(staged.dir().join(name), bytes)
-            .with_context(|| format!("keeping patch {name}"))
+        let to = staged.dir().join(name);
+        fs::write(&to, bytes)
+            .with_context(|| format!("writing {}", to.display()))
             .map_err(|e| cache.explain(e))?;
     }
     cache.put(&lock, staged).map_err(|e| cache.explain(e))?;
@@ -231,16 +227,19 @@ fn plain(origin: &str, bytes: &[u8]) -> Option<Piece> {
 /// The mails of a box, one file each.
 fn split(mailbox: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let mails = dir.join("mails");
-    fs::create_dir(&mails)?;
+    fs::create_dir(&mails).with_context(|| format!("creating {}", mails.display()))?;
+    let absolute =
+        std::path::absolute(mailbox).with_context(|| format!("finding {}", mailbox.display()))?;
     let mut git = git()?;
     let mut into = std::ffi::OsString::from("-o");
     into.push(&mails);
     git.args(["mailsplit", "-b", "-d6"])
         .arg(into)
         .arg("--")
-        .arg(std::path::absolute(mailbox)?);
+        .arg(absolute);
     process::read(&format!("splitting {}", mailbox.display()), git, LIMIT)?;
-    let mut found: Vec<_> = fs::read_dir(&mails)?
+    let mut found: Vec<_> = fs::read_dir(&mails)
+        .with_context(|| format!("listing {}", mails.display()))?
         .filter_map(|e| Some(e.ok()?.path()))
         .collect();
     found.sort();
@@ -255,16 +254,22 @@ fn take_apart(origin: &str, mail: &Path, dir: &Path) -> Result<Piece> {
         .arg(&message)
         .arg(&diff);
     git.stderr(Stdio::null());
-    let input = File::open(mail)?.into();
+    let input = File::open(mail).with_context(|| format!("opening {}", mail.display()))?;
     let mut subject = String::new();
-    let status = process::stream(&format!("reading {origin}"), git, input, LIMIT, |line| {
-        if let Some(text) = line.strip_prefix("Subject: ") {
-            subject = text.to_owned();
-        }
-    })?;
+    let status = process::stream(
+        &format!("reading {origin}"),
+        git,
+        input.into(),
+        LIMIT,
+        |line| {
+            if let Some(text) = line.strip_prefix("Subject: ") {
+                subject = text.to_owned();
+            }
+        },
+    )?;
     // It fails for a mail without a patch too, once it has told its headers.
     let read = |path: &Path| match status.success() {
-        true => fs::read(path).with_context(|| format!("reading {origin}")),
+        true => fs::read(path).with_context(|| format!("reading {} of {origin}", path.display())),
         false => Ok(Vec::new()),
     };
     Ok(Piece {

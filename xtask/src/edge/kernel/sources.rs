@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Deserializer, de};
 
-use crate::core::fault::Fault;
+use crate::core::{fault::Fault, nearest::nearest};
 
 /// Where the file is in a checkout.
 pub const FILE: &str = "images/kernels/sources.yaml";
@@ -170,22 +170,13 @@ pub fn find(root: &Path, name: &str) -> Result<Source> {
         return Ok(source.clone());
     }
     let names: Vec<_> = all.iter().map(|s| s.name.as_str()).collect();
-    let near = nearest(name, &names).map_or(String::new(), |n| format!(" Did you mean `{n}`?"));
+    let near = nearest(name, names.iter().copied())
+        .map_or(String::new(), |n| format!(" Did you mean `{n}`?"));
     Err(Fault::usage(format!(
         "no kernel `{name}` in {FILE}; it has {}.{near}",
         names.join(", ")
     ))
     .into())
-}
-
-/// The most similar of `names`, if one is similar at all.
-pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    names
-        .iter()
-        .map(|n| (strsim::damerau_levenshtein(name, n), *n))
-        .filter(|(d, n)| *d <= 1 + n.len() / 4)
-        .min()
-        .map(|(_, n)| n)
 }
 
 /// Relative paths in the file are relative to `root`.

@@ -23,9 +23,11 @@ pub mod lab;
 
 impl Lab {
     fn provide(&self, series: Option<&str>) -> Result<Kernel> {
-        provide(self.dir.path(), &self.cache, &spec(series), &|line| {
-            self.say(line)
-        })
+        self.provide_spec(&spec(series))
+    }
+    fn provide_spec(&self, spec: &KernelSpec) -> Result<Kernel> {
+        let say = |line: &str| self.say(line);
+        provide(self.dir.path(), &self.cache, spec, BuildTree::Needed, &say)
     }
     /// What was compiled since the last call, sorted: make works in parallel.
     fn compiled(&self) -> String {
@@ -131,7 +133,7 @@ fn drivers_become_a_part_of_a_copy() {
         built_in: true,
         ..spec(None)
     };
-    let provide = || provide(lab.dir.path(), &lab.cache, &built_in, &|l| lab.say(l)).unwrap();
+    let provide = || lab.provide_spec(&built_in).unwrap();
     let base = lab.provide(None).unwrap();
     lab.compiled();
     let first = provide();
@@ -288,7 +290,9 @@ fn two_runs_at_once_build_once() {
                 fs::remove_file(&slow).unwrap();
             }
         };
-        provide(&root, &cache, &spec(None), &say).unwrap().key
+        provide(&root, &cache, &spec(None), BuildTree::Needed, &say)
+            .unwrap()
+            .key
     };
     let keys = std::thread::scope(|s| {
         let one = s.spawn(run);
@@ -307,6 +311,7 @@ fn victim() {
         &root,
         &Cache::at(&root.join("cache")).unwrap(),
         &spec(None),
+        BuildTree::Needed,
         &|_| {},
     );
 }
@@ -369,7 +374,23 @@ fn a_ready_kernel_must_fit_its_build_directory() {
 /// linux/ of a lab as a repository; `edit` makes a commit.
 struct History<'a>(&'a Lab);
 
-impl History<'_> {
+impl<'a> History<'a> {
+    /// With a first commit, which has git leave the output alone.
+    fn new(lab: &'a Lab) -> (Self, String) {
+        let history = Self(lab);
+        let linux = lab.path("linux");
+        history.git(&linux, &["init", "--quiet", "--initial-branch=main"]);
+        let first = history.edit("linux/.gitignore", "/build/\n");
+        (history, first)
+    }
+    /// The checkout that is kept.
+    fn keep(&self) {
+        fs::create_dir(self.0.path("kept")).unwrap();
+        let kept = self.0.path("kept/tree");
+        let add = ["worktree", "add", "--quiet", "--detach"];
+        let args = [&add[..], &[kept.to_str().unwrap()]].concat();
+        self.git(&self.0.path("linux"), &args);
+    }
     fn git(&self, dir: &Path, args: &[&str]) -> String {
         let mut git = Command::new("git");
         git.arg("-C")
@@ -410,25 +431,11 @@ impl History<'_> {
 #[test]
 fn a_kept_checkout_is_built_step_by_step() {
     let lab = Lab::new();
-    let linux = lab.path("linux");
-    let history = History(&lab);
-    history.git(&linux, &["init", "--quiet", "--initial-branch=main"]);
-    let first = history.edit("linux/.gitignore", "/build/\n");
+    let (history, first) = History::new(&lab);
     let second = history.edit("linux/b.c", "BETA\n");
     let broken = history.edit("linux/a.c", "BROKEN\n");
     let whole = history.edit("linux/a.c", "alpha\n");
-    let kept = lab.path("kept/tree");
-    fs::create_dir(lab.path("kept")).unwrap();
-    history.git(
-        &linux,
-        &[
-            "worktree",
-            "add",
-            "--quiet",
-            "--detach",
-            kept.to_str().unwrap(),
-        ],
-    );
+    history.keep();
     let made = history.provide(&spec(None), &first).unwrap();
     assert_eq!(lab.compiled(), "a.c b.c");
     let next = history.provide(&spec(None), &second).unwrap();
@@ -472,26 +479,12 @@ fn a_kept_checkout_is_built_step_by_step() {
 #[test]
 fn a_kept_checkout_begins_with_what_was_built() {
     let lab = Lab::new();
-    let linux = lab.path("linux");
-    let history = History(&lab);
-    history.git(&linux, &["init", "--quiet", "--initial-branch=main"]);
-    let _ = history.edit("linux/.gitignore", "/build/\n");
+    let (history, _) = History::new(&lab);
     lab.provide(None).unwrap();
     lab.compiled();
     let other = history.edit("linux/b.c", "BETA\n");
-    let kept = lab.path("kept/tree");
-    fs::create_dir(lab.path("kept")).unwrap();
     // What the cache has is of before the commit, so sources.yaml must go on naming that.
-    history.git(
-        &linux,
-        &[
-            "worktree",
-            "add",
-            "--quiet",
-            "--detach",
-            kept.to_str().unwrap(),
-        ],
-    );
+    history.keep();
     lab.write("linux/b.c", "beta\n");
     lab.provide(None).unwrap();
     lab.compiled();

@@ -12,13 +12,15 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BUILD, Kernel, build, build::Toolchain, built_in, config, config::Wishes, copy, copy::How,
-    fetch, fetch::Identity, key_of, patch, patch::Patch, series, sources, sources::Source,
+    BUILD, BuildTree, Kernel, build, build::Toolchain, built_in, config, config::Wishes, copy,
+    copy::How, fetch, fetch::Identity, key_of, patch, patch::Patch, series, sources,
+    sources::Source,
 };
 use crate::{
     core::{
         fault::Fault,
         plan::KernelSpec,
+        scenario::is_foreign,
         units::{Bytes, counted},
     },
     edge::{
@@ -77,7 +79,7 @@ pub fn patches_of(
     let below = patches.len();
     patches.extend(match spec.series.as_deref() {
         None => Vec::new(),
-        Some(foreign) if series::is_foreign(foreign) => series::read(cache, foreign, say)?,
+        Some(foreign) if is_foreign(foreign) => series::read(cache, foreign, say)?,
         Some(own) => patch::read(root, own, &source.patches)?,
     });
     if let Some(most) = spec.patches {
@@ -102,6 +104,14 @@ pub fn patches_of(
         }
     }
     Ok((patches, below))
+}
+
+fn reading(path: &Path) -> String {
+    format!("reading {}", path.display())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
 }
 
 /// What names a request.
@@ -247,9 +257,8 @@ impl<'a> Work<'a> {
         Ok(Requested { request, family })
     }
 
-    /// The kernel, with its build tree where `tree`; else without, where it came from a
-    /// shared cache.
-    pub fn provide(&self, tree: bool) -> Result<Kernel> {
+    /// The kernel, from the cache or built.
+    pub fn provide(&self, tree: BuildTree) -> Result<Kernel> {
         let (identity, request) = self.request()?;
         if let Some(kernel) = self.cached(&request, tree)? {
             return Ok(kernel);
@@ -270,8 +279,11 @@ impl<'a> Work<'a> {
 
     /// Tries the patches on copies of the files that they touch.
     pub fn fits(&self) -> Result<()> {
+        if self.patches.is_empty() {
+            return Ok(());
+        }
         let (identity, request) = self.request()?;
-        if self.patches.is_empty() || self.cached(&request, false)?.is_some() {
+        if self.cached(&request, BuildTree::IfThere)?.is_some() {
             return Ok(());
         }
         let source = self.source(&identity)?.join("tree");
@@ -301,19 +313,33 @@ impl<'a> Work<'a> {
         Ok(fetch::provide(self.cache, &self.source, identity, self.say)?.1)
     }
 
-    /// The kernel that this request came out as, if all of it is there; `tree`: its build tree
-    /// as well.
-    pub fn cached(&self, request: &str, tree: bool) -> Result<Option<Kernel>> {
-        let Some(dir) = self.cache.get(REQUEST, request, Check::Full, self.say)? else {
+    /// The key of the kernel that a request came out as, and its small entry, if both are
+    /// there.
+    fn answered(&self, request: &str) -> Result<Option<(String, PathBuf)>> {
+        let get = |kind: &str, key: &str| self.cache.get(kind, key, Check::Full, self.say);
+        let Some(dir) = get(REQUEST, request)? else {
             return Ok(None);
         };
-        let key = fs::read_to_string(dir.join("kernel"))?;
-        let Some(kernel) = self.cache.get(KERNEL, &key, Check::Full, self.say)? else {
+        let file = dir.join("kernel");
+        let key = fs::read_to_string(&file).with_context(|| reading(&file))?;
+        Ok(get(KERNEL, &key)?.map(|kernel| (key, kernel)))
+    }
+
+    /// Notes which kernel a request came out as.
+    fn answer(&self, request: &Lock, key: &str) -> Result<()> {
+        let answer = self.cache.stage(request)?;
+        write(&answer.dir().join("kernel"), key.as_bytes())?;
+        self.cache.put(request, answer).map(drop)
+    }
+
+    /// The kernel that this request came out as, if all of it is there.
+    pub fn cached(&self, request: &str, tree: BuildTree) -> Result<Option<Kernel>> {
+        let Some((key, kernel)) = self.answered(request)? else {
             return Ok(None);
         };
         let tree = match self.cache.get(BUILD, &key, Check::Touch, self.say)? {
             Some(tree) => tree,
-            None if tree => return Ok(None),
+            None if tree == BuildTree::Needed => return Ok(None),
             // Where it would be.
             None => self.cache.root().join(BUILD).join(&key),
         };
@@ -321,8 +347,9 @@ impl<'a> Work<'a> {
     }
 
     fn describe(&self, key: String, kernel: &Path, tree: &Path) -> Result<Kernel> {
-        let meta: Meta = serde_json::from_slice(&fs::read(kernel.join("meta.json"))?)
-            .with_context(|| format!("reading {}/meta.json", kernel.display()))?;
+        let file = kernel.join("meta.json");
+        let bytes = fs::read(&file).with_context(|| reading(&file))?;
+        let meta: Meta = serde_json::from_slice(&bytes).with_context(|| reading(&file))?;
         Ok(Kernel {
             key,
             image: kernel.join("bzImage"),
@@ -357,7 +384,8 @@ impl<'a> Work<'a> {
         };
         // Another run may clean up between the two.
         for _ in 0..BASES {
-            let base = Work::new(self.root, self.cache, &spec, self.say)?.provide(true)?;
+            let base =
+                Work::new(self.root, self.cache, &spec, self.say)?.provide(BuildTree::Needed)?;
             if let Some(dir) = self.cache.get(BUILD, &base.key, Check::Full, self.say)? {
                 return Ok(dir);
             }
@@ -438,9 +466,7 @@ impl<'a> Work<'a> {
                 ..self.describe(key, &kernel, &tree)?
             }
         };
-        let answer = self.cache.stage(request)?;
-        fs::write(answer.dir().join("kernel"), &kernel.key)?;
-        self.cache.put(request, answer)?;
+        self.answer(request, &kernel.key)?;
         Ok(kernel)
     }
 
@@ -469,17 +495,16 @@ impl<'a> Work<'a> {
         effective: &str,
     ) -> Result<Staged> {
         let small = self.cache.stage(lock)?;
-        fs::copy(tree.image(), small.dir().join("bzImage")).context("keeping the bzImage")?;
-        fs::copy(
-            tree.out().join("System.map"),
-            small.dir().join("System.map"),
-        )
-        .context("keeping System.map")?;
-        fs::write(small.dir().join("config"), effective)?;
-        fs::write(
-            small.dir().join("meta.json"),
-            serde_json::to_vec_pretty(meta)?,
-        )?;
+        for (from, name) in [
+            (tree.image(), "bzImage"),
+            (tree.out().join("System.map"), "System.map"),
+        ] {
+            fs::copy(&from, small.dir().join(name))
+                .with_context(|| format!("keeping {}", from.display()))?;
+        }
+        write(&small.dir().join("config"), effective.as_bytes())?;
+        let meta = serde_json::to_vec_pretty(meta)?;
+        write(&small.dir().join("meta.json"), &meta)?;
         Ok(small)
     }
 }

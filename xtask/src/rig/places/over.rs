@@ -11,7 +11,7 @@ use crate::{
     edge::{
         cache::Cache,
         history::{self, History},
-        kernel::Kept,
+        kernel::{BuildTree, Kept},
     },
 };
 
@@ -120,7 +120,7 @@ impl Subject for Patches<'_> {
     }
 
     fn kernel(&self, _: &str, spec: &KernelSpec) -> Result<Booted> {
-        Booted::provide(self.root, self.cache, spec, self.say)
+        Booted::provide(self.root, self.cache, spec, BuildTree::Needed, self.say)
     }
 }
 
@@ -156,7 +156,7 @@ impl Subject for Sources<'_> {
     }
 
     fn kernel(&self, _: &str, spec: &KernelSpec) -> Result<Booted> {
-        Booted::provide(self.root, self.cache, spec, self.say)
+        Booted::provide(self.root, self.cache, spec, BuildTree::Needed, self.say)
     }
 }
 
@@ -210,7 +210,7 @@ impl Subject for Options<'_> {
     }
 
     fn kernel(&self, _: &str, spec: &KernelSpec) -> Result<Booted> {
-        Booted::provide(self.root, self.cache, spec, self.say)
+        Booted::provide(self.root, self.cache, spec, BuildTree::Needed, self.say)
     }
 }
 
@@ -242,6 +242,6 @@ impl Subject for Words<'_> {
     }
 
     fn kernel(&self, _: &str, spec: &KernelSpec) -> Result<Booted> {
-        Booted::provide(self.root, self.cache, spec, self.say)
+        Booted::provide(self.root, self.cache, spec, BuildTree::Needed, self.say)
     }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
-use crate::core::fault::{Exit, exit_of};
+use crate::core::{
+    fault::{Exit, exit_of},
+    scenario::is_foreign,
+};
 
 const DIFF: &str = "---\n a.c | 2 +-\n 1 file changed\n\ndiff --git a/drivers/a.c b/drivers/a.c\n--- a/drivers/a.c\n+++ b/drivers/a.c\n@@ -1,2 +1,2 @@\n x\n-y = 1\n+y = 2\n-- \n2.39\n";
 

@@ -66,15 +66,9 @@ impl Work<'_> {
 
     /// The kernel that a request came out as, built here or elsewhere.
     fn kept(&self, request: &str, top: &Path) -> Result<Option<Kernel>> {
-        let get = |kind: &str, key: &str| self.cache.get(kind, key, Check::Full, self.say);
-        let Some(dir) = get(REQUEST, request)? else {
-            return Ok(None);
-        };
-        let key = fs::read_to_string(dir.join("kernel"))?;
-        let Some(kernel) = get(KERNEL, &key)? else {
-            return Ok(None);
-        };
-        self.describe_in(key, &kernel, top).map(Some)
+        let found = self.answered(request)?;
+        let found = found.map(|(key, kernel)| self.describe_in(key, &kernel, top));
+        found.transpose()
     }
 
     fn describe_in(&self, key: String, kernel: &Path, top: &Path) -> Result<Kernel> {
@@ -122,9 +116,7 @@ impl Work<'_> {
                     .map_err(|e| self.cache.explain(e))?
             }
         };
-        let answer = self.cache.stage(request)?;
-        fs::write(answer.dir().join("kernel"), &key)?;
-        self.cache.put(request, answer)?;
+        self.answer(request, &key)?;
         write_whole(kept.note, request.key().as_bytes())?;
         (self.say)(&format!(
             "built {} in {:.0} s",

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 
-use super::{BUILD, Work, build, copy, copy::How};
+use super::{BUILD, BuildTree, Work, build, copy, copy::How};
 use crate::{
     core::plan::KernelSpec,
     edge::{cache::Check, process},
@@ -29,7 +29,7 @@ impl Work<'_> {
         };
         let base = Work::new(self.root, self.cache, &spec, self.say)?;
         let (_, request) = base.request()?;
-        let Some(kernel) = base.cached(&request, true)? else {
+        let Some(kernel) = base.cached(&request, BuildTree::Needed)? else {
             return Ok(());
         };
         let Some(entry) = self.cache.get(BUILD, &kernel.key, Check::Full, self.say)? else {
