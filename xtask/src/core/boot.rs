@@ -127,8 +127,8 @@ pub struct TrialResult {
     pub outcome: Outcome,
     /// The numbers, when completed.
     pub times: Option<Times>,
-    /// The oracle's findings, when completed.
-    pub oracle: oracle::Verdict,
+    /// What the oracle says of it, when completed.
+    pub oracle: oracle::Ruling,
     /// The first boot's log, when completed.
     pub log: Option<BootLog>,
 }
@@ -168,7 +168,7 @@ pub fn interpret(trial: &Trial, raw: &RawBoot) -> TrialResult {
         id: trial.id.clone(),
         outcome,
         times: None,
-        oracle: oracle::Verdict::default(),
+        oracle: oracle::Ruling::default(),
         log: None,
     };
     if let Some(outcome) = bad_end(raw) {

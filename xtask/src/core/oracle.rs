@@ -11,9 +11,9 @@ use super::{
     scenario::{Order, Scenario, Variant},
 };
 
-/// What the oracle found for one boot.
+/// What the oracle says of one boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct Ruling {
     /// How many single facts were checked.
     pub checked: u64,
     /// What did not hold.
@@ -101,11 +101,11 @@ pub fn judge(
     variant: &Variant,
     boots: &[BootLog],
     splats: &[String],
-) -> Verdict {
+) -> Ruling {
     let mut judge = Judge {
         scenario,
         variant,
-        verdict: Verdict::default(),
+        ruling: Ruling::default(),
     };
     judge.console(splats);
     if let Some(first) = boots.first() {
@@ -130,20 +130,20 @@ pub fn judge(
         judge.inside_window(first, &shutdowns);
         judge.delays(first);
     }
-    judge.verdict
+    judge.ruling
 }
 
 struct Judge<'a> {
     scenario: &'a Scenario,
     variant: &'a Variant,
-    verdict: Verdict,
+    ruling: Ruling,
 }
 
 impl Judge<'_> {
     fn check(&mut self, rule: Rule, holds: bool, what: impl FnOnce() -> String) {
-        self.verdict.checked += 1;
+        self.ruling.checked += 1;
         if !holds {
-            self.verdict
+            self.ruling
                 .violations
                 .push(Violation { rule, what: what() });
         }
@@ -179,7 +179,7 @@ impl Judge<'_> {
             format!("{operations} operations were to be done, {done} were")
         });
         // One fact an operation.
-        self.verdict.checked += walked.operations.saturating_sub(1);
+        self.ruling.checked += walked.operations.saturating_sub(1);
         self.check(Rule::WalkAnswers, walked.wrong == 0, || {
             let wrong = walked.wrong;
             format!("{wrong} of {operations} answers were wrong: {asked}")
@@ -196,7 +196,7 @@ impl Judge<'_> {
             format!("{changes} changes were to be made, {done} were")
         });
         // One fact an answer of which it is known what it had to be.
-        self.verdict.checked += done.certain.saturating_sub(1);
+        self.ruling.checked += done.certain.saturating_sub(1);
         let right = done.wrong == 0 && done.certain > 0;
         self.check(Rule::ChurnAnswers, right, || match done.certain {
             0 => format!("of no answer it was certain what it had to be: {asked}"),
@@ -212,7 +212,7 @@ impl Judge<'_> {
             return;
         };
         // One fact a block.
-        self.verdict.checked += blocks.saturating_sub(1);
+        self.ruling.checked += blocks.saturating_sub(1);
         self.check(Rule::ColdplugComplete, done.seen == blocks, || {
             format!(
                 "{blocks} memory blocks are there, udev's rules saw {}",

@@ -209,7 +209,7 @@ pub struct DeviceBecame {
 /// Stands for the task that loads the driver.
 pub const LOADER: &str = "(loader)";
 
-/// The oracle's findings.
+/// What the oracle says over all repeats.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OracleSummary {
     /// Facts checked.
