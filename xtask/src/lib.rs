@@ -3,6 +3,7 @@
 //! [`cmd`] (subcommands) -> [`rig`] (a machine out of edges) -> [`edge`] (files, processes,
 //! network) -> [`core`] (pure). `tests/layering.rs` holds the arrows in place.
 
+#![warn(clippy::mod_module_files)]
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod cli;

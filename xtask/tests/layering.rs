@@ -191,11 +191,9 @@ fn path(
     }
 }
 
-/// The modules of a file under `src`: `edge/host/mod.rs` is `edge host`.
+/// The modules of a file under `src`: `edge/host/apt.rs` is `edge host apt`.
 fn modules(file: &str) -> Vec<String> {
-    let plain = file.trim_end_matches(".rs");
-    let plain = plain.strip_suffix("/mod").unwrap_or(plain);
-    plain
+    file.trim_end_matches(".rs")
         .split('/')
         .filter(|m| !["lib", "main"].contains(m))
         .map(str::to_owned)
@@ -391,10 +389,7 @@ fn circles_are_found() {
         of(&[a, b, ("core/d.rs", "#[cfg(test)] use super::a;")]),
         [""; 0]
     );
-    assert_eq!(
-        of(&[a, ("core/b/mod.rs", "fn f() { super::a::f() }")]),
-        ["a b"]
-    );
+    assert_eq!(of(&[a, ("core/b.rs", "fn f() { super::a::f() }")]), ["a b"]);
 }
 
 #[test]
@@ -412,8 +407,8 @@ fn every_kind_of_fault_is_caught() {
         ("rig.rs", "use crate::cmd::bench;"),
         ("cmd/a.rs", "use crate::cmd::b::Args;"),
         ("cmd/a.rs", "use super::b;"),
-        ("cmd/a/mod.rs", "use super::{b, a::c};"),
-        ("edge/a/mod.rs", "use crate::edge::{process, b::Thing};"),
+        ("cmd/a.rs", "use super::{b, a::c};"),
+        ("edge/a.rs", "use crate::edge::{process, b::Thing};"),
         ("edge/a/x.rs", "use super::super::b;"),
         ("edge/a.rs", "fn f() { super::b::f() }"),
         ("core/a.rs", "use std::fs;"),

@@ -29,8 +29,8 @@ use crate::core::{
     summary::{self, ScenarioSummary, Summary},
 };
 
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("timeline.js");
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/timeline.js");
 
 /// The whole page.
 pub fn html(view: &View) -> String {
