@@ -57,15 +57,7 @@ impl Clock {
 
     /// Virtual time in ns; in a block, as of the block's end.
     pub fn now(self) -> i64 {
-        let current = CURRENT.with(|current| {
-            if current.get().is_null() {
-                // A variable of each thread: looked up in the thread that reads.
-                // SAFETY: as in `symbol`.
-                let found = unsafe { dlsym(std::ptr::null_mut(), c"current_cpu".as_ptr()) };
-                current.set(found.cast());
-            }
-            current.get()
-        });
+        let current = current_cpu();
         // SAFETY: it was there when the clock was found, and is a pointer that only this
         // thread changes. It has its value again before QEMU's code goes on.
         unsafe {
@@ -79,6 +71,19 @@ impl Clock {
             now
         }
     }
+}
+
+/// Where QEMU has the CPU that runs in this thread.
+pub fn current_cpu() -> *mut *mut c_void {
+    CURRENT.with(|current| {
+        if current.get().is_null() {
+            // A variable of each thread: looked up in the thread that reads.
+            // SAFETY: as in `symbol`.
+            let found = unsafe { dlsym(std::ptr::null_mut(), c"current_cpu".as_ptr()) };
+            current.set(found.cast());
+        }
+        current.get()
+    })
 }
 
 fn symbol(name: &CStr) -> Result<*mut c_void, String> {

@@ -12,6 +12,7 @@
 mod calls;
 #[cfg(feature = "qemu")]
 mod clock;
+mod cpus;
 mod flow;
 mod insn;
 mod marks;

@@ -21,7 +21,8 @@ use qemu_plugin::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, current_cpu},
+    cpus::Cpus,
     flow::{Block, Flow},
     insn::{self, End},
     marks::Marks,
@@ -45,6 +46,9 @@ const MOST_PLACES: usize = 1 << 21;
 struct Tracer {
     spec: Spec,
     clock: Clock,
+    cpus: Cpus,
+    /// Where QEMU has the running CPU, in the one thread of a profile.
+    current: *const *mut c_void,
     registers: Registers,
     /// By address, length, last instruction's address and function: retranslated blocks are
     /// the same.
@@ -144,6 +148,8 @@ fn begin(args: &Args, info: &Info) -> Result<Tracer, String> {
     out.flush();
     Ok(Tracer {
         clock: Clock::find(counting)?,
+        cpus: Cpus::default(),
+        current: std::ptr::null(),
         registers: Registers::default(),
         blocks: FxHashMap::default(),
         marks: Marks::default(),
@@ -166,6 +172,11 @@ unsafe extern "C" fn on_cpu(_: sys::qemu_plugin_id_t, vcpu: c_uint) {
     // SAFETY: holding the turn.
     let tracer = unsafe { tracer() };
     tracer.flow.cpu_appears(vcpu as usize);
+    // SAFETY: a CPU begins in its own thread, where QEMU has set it.
+    unsafe {
+        tracer.current = current_cpu();
+        tracer.cpus.appears(*tracer.current as usize, vcpu as usize);
+    }
     tracer.registers.find();
 }
 
@@ -250,11 +261,13 @@ unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu
 
 /// The hot path: each block that the guest executes.
 unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
-    // SAFETY: a profile runs in one thread, the CPU has appeared, and the block is never freed.
+    // SAFETY: a profile runs in one thread, its CPUs have appeared, and the block is never freed.
     unsafe {
         let tracer = tracer();
         let block = &*block.cast::<Block>();
-        if !tracer.flow.quick(vcpu as usize, block) {
+        let running = *tracer.current as usize;
+        let vcpu = tracer.cpus.number(running, vcpu as usize);
+        if !tracer.flow.quick(vcpu, block) {
             step(tracer, vcpu, block);
         }
     }
@@ -262,12 +275,12 @@ unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
 
 // Apart, so that the hot path saves no registers for it.
 #[inline(never)]
-fn step(tracer: &mut Tracer, vcpu: c_uint, block: &'static Block) {
+fn step(tracer: &mut Tracer, vcpu: usize, block: &'static Block) {
     let mut guest = guest::Now {
         clock: tracer.clock,
         registers: &tracer.registers,
     };
-    tracer.flow.step(vcpu as usize, block, &mut guest);
+    tracer.flow.step(vcpu, block, &mut guest);
 }
 
 impl Tracer {

@@ -7,6 +7,7 @@ use qemu_plugin::{CallbackFlags as CbFlags, sys};
 
 use super::{Tracer, guest, tracer, turn};
 use crate::{
+    clock::current_cpu,
     flow::Guest,
     insn::{self, End},
     marks::argument,
@@ -181,6 +182,9 @@ unsafe extern "C" fn on_place(vcpu: c_uint, place: *mut c_void) {
         registers: &tracer.registers,
     };
     let stack = guest.stack_pointer().unwrap_or(0);
+    // SAFETY: QEMU's variable of this thread.
+    let running = unsafe { *current_cpu() } as usize;
+    let vcpu = tracer.cpus.number(running, vcpu as usize) as c_uint;
     let (marks, out) = (&mut tracer.marks, &mut tracer.flow.out);
     // While a function that went on elsewhere is open, every return may come here.
     let of = (place.what == What::Returns).then_some(place.function.id);
