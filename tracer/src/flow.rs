@@ -6,12 +6,11 @@
 //! interrupt pushes a frame that the next return from an interrupt pops, and a change of
 //! tasks puts one stack away and takes up the other.
 //!
-//! Blocks are counted whole when they begin. Two things leave a block early, and then what
-//! was not executed is taken back: an exception (the stack says where), and an access to a
-//! device, for which QEMU starts the block again at just that instruction.
+//! Blocks are counted whole when they begin; [`early`] takes back what was not executed.
 
 mod block;
 mod cpu;
+mod early;
 mod guest;
 mod marking;
 mod tasks;
@@ -108,7 +107,9 @@ impl Flow {
         }
         match self.spec.at(pc) {
             None => (OUTSIDE, Flags(0)),
-            Some(f) if f.address == pc => (f.id, Flags(f.flags.0 | Flags::ENTRY)),
+            Some(f) if f.address == pc || f.flags.any(Flags::TABLE) => {
+                (f.id, Flags(f.flags.0 | Flags::ENTRY))
+            }
             Some(f) => (f.id, Flags(f.flags.0 & Flags::THUNK)),
         }
     }
@@ -126,6 +127,7 @@ impl Flow {
     /// `block` begins on `vcpu`, in whatever way.
     pub fn step(&mut self, vcpu: usize, block: &'static Block, guest: &mut impl Guest) {
         self.give(vcpu);
+        self.unsettle(vcpu);
         if !self.begun {
             self.begun = true;
             self.base = self.start_of(block, guest);
@@ -138,9 +140,7 @@ impl Flow {
         if self.cpus[vcpu].last.end == End::Halt {
             self.wakes(vcpu, block, guest);
         }
-        if self.left_early(vcpu, block) {
-            self.cpus[vcpu].last = &NOTHING;
-        }
+        self.goes_on_within(vcpu, block);
         if block.pc >> 63 == 0 {
             self.low(vcpu, block);
         } else if !self.stacks {
@@ -149,21 +149,6 @@ impl Flow {
             self.kernel(vcpu, block, guest);
         }
         self.cpus[vcpu].goes_on(block);
-    }
-
-    /// An access to a device in the middle of a block ends it; what follows the access is
-    /// then translated anew.
-    fn left_early(&mut self, vcpu: usize, block: &Block) -> bool {
-        let last = self.cpus[vcpu].last;
-        let into = block.pc.wrapping_sub(last.pc);
-        if into == 0 || into > last.span || last.target == block.pc {
-            return false;
-        }
-        let Ok(done) = last.offsets.binary_search(&(into as u16)) else {
-            return false;
-        };
-        self.take_back(vcpu, last.count - done as i64);
-        true
     }
 
     /// User space or firmware: nobody there is followed.
@@ -185,13 +170,13 @@ impl Flow {
     }
 
     fn kernel(&mut self, vcpu: usize, block: &'static Block, guest: &mut impl Guest) {
-        let raised = self.is_raised(vcpu, block, guest);
+        let enters = self.enters(vcpu, block);
+        let raised = enters && self.is_raised(vcpu, block, guest);
         if self.cpus[vcpu].last.end == End::Iret && !raised {
             self.interrupt_returns(vcpu);
         }
         let last = self.cpus[vcpu].last;
         let flags = block.flags;
-        let enters = flags.any(Flags::ENTRY);
         let before = self.cpus[vcpu].frames.last().map(|f| f.function);
         // From the stub of its vector an interrupt goes on by a jump.
         let interrupts = enters
@@ -199,7 +184,8 @@ impl Flow {
             && (last.end != End::Plain || !self.spec_flags_any(last, Flags::IRQ));
         let mut called = true;
         if interrupts {
-            self.push(vcpu, block, Kind::Interrupt(last), INTERRUPTS, 0);
+            let after = if raised { &NOTHING } else { last };
+            self.push(vcpu, block, Kind::Interrupt(after), INTERRUPTS, 0);
         } else if enters && flags.any(Flags::FAULT | Flags::FAULT_CODE) {
             let base = self.base(vcpu);
             self.push(vcpu, block, Kind::Interrupt(&NOTHING), base, 0);
@@ -221,6 +207,14 @@ impl Flow {
         if called && !flags.any(Flags::THUNK) {
             self.calls.called(self.cpus[vcpu].node);
         }
+    }
+
+    /// Whether `block` begins a function; an entry in a table of them may be two blocks.
+    fn enters(&self, vcpu: usize, block: &Block) -> bool {
+        let last = self.cpus[vcpu].last;
+        let second = block.flags.any(Flags::TABLE)
+            && (last.function, last.next) == (block.function, block.pc);
+        block.flags.any(Flags::ENTRY) && !second
     }
 
     fn spec_flags_any(&self, block: &Block, bits: u16) -> bool {
@@ -333,35 +327,12 @@ impl Flow {
         }
     }
 
-    /// Whether `block` begins because an exception left the block before in its middle, or at
-    /// its last instruction. Its stack says where; what was not executed is taken back.
-    fn is_raised(&mut self, vcpu: usize, block: &Block, guest: &mut impl Guest) -> bool {
-        let last = self.cpus[vcpu].last;
-        let flags = block.flags;
-        if !flags.any(Flags::ENTRY) || !flags.any(Flags::FAULT | Flags::FAULT_CODE) {
-            return false;
-        }
-        let offset = if flags.any(Flags::FAULT_CODE) { 8 } else { 0 };
-        let at = guest
-            .stack_pointer()
-            .and_then(|stack| guest.pointer(stack + offset));
-        let into = at.map_or(u64::MAX, |at| at.wrapping_sub(last.pc));
-        if last.count == 0 || into > last.span {
-            return false;
-        }
-        let Ok(done) = last.offsets.binary_search(&(into as u16)) else {
-            return false;
-        };
-        self.take_back(vcpu, last.count - done as i64);
-        true
-    }
-
     /// Takes frames off until `depth` are left. `now`: they returned, and their marks say so.
     fn unwind(&mut self, vcpu: usize, depth: usize, now: Option<i64>) {
         while self.cpus[vcpu].frames.len() > depth {
             let frame = self.cpus[vcpu].frames.pop().expect("there are more");
             if let (true, Some(now)) = (frame.serial != 0, now) {
-                self.marks_return(frame.serial, now);
+                self.marks_return(vcpu, frame.serial, now);
             }
         }
     }

@@ -245,7 +245,7 @@ unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu
         }
     };
     const ASKS: u16 =
-        Flags::FAULT | Flags::FAULT_CODE | Flags::SWITCH | Flags::MARK | Flags::MODULE;
+        Flags::IRQ | Flags::FAULT | Flags::FAULT_CODE | Flags::SWITCH | Flags::MARK | Flags::MODULE;
     let reads = flags.any(Flags::ENTRY) && flags.any(ASKS);
     let registers = if reads {
         CbFlags::QEMU_PLUGIN_CB_R_REGS

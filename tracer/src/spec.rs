@@ -45,6 +45,8 @@ impl Flags {
     pub const WINDOW: u16 = 4096;
     /// `p`: a part of a marked function; it may return from here.
     pub const PART: u16 = 1 << 13;
+    /// `v`: a table of entries of interrupts or exceptions, one behind the other.
+    pub const TABLE: u16 = 1 << 14;
     /// Not in the file: the block begins where the function does.
     pub const ENTRY: u16 = 1 << 15;
 
@@ -66,6 +68,7 @@ impl Flags {
                 'l' => Self::MODULE,
                 'w' => Self::WINDOW,
                 'p' => Self::PART,
+                'v' => Self::TABLE,
                 _ => return None,
             })
         };

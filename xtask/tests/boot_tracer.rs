@@ -11,7 +11,10 @@ use std::{
 use bootrig::core::{
     boot::TrialResult,
     event::Mark as ModuleMark,
-    trace::record::{Mark, Record},
+    trace::{
+        record::{Mark, Record},
+        tally::Wait,
+    },
 };
 
 const SCENARIO: &str = r#"
@@ -167,6 +170,50 @@ fn a_profile_accounts_for_every_nanosecond_and_is_the_same_twice() {
     ok(&output);
     assert_eq!(record(&run), first);
     assert!(run.join("traces/traced+stock.boot.svg").is_file());
+}
+
+/// Frames of the deepest call stack in the run's flame graphs.
+fn deepest(run: &Path) -> usize {
+    let files = fs::read_dir(run.join("traces")).unwrap();
+    let folded = files
+        .map(|f| f.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "folded"))
+        .map(|p| fs::read_to_string(p).unwrap());
+    let depth = |text: String| text.lines().map(|l| l.matches(';').count()).max();
+    folded.filter_map(depth).max().unwrap()
+}
+
+/// Tasks go from CPU to CPU, and each keeps its call stack.
+#[test]
+#[ignore = "real boot"]
+fn two_cpus_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (output, run) = bench(dir.path(), &["--profile", "--cpus", "2"]);
+    ok(&output);
+    let record = record(&run);
+    agree(&result(&run), &record.marks);
+    for window in &record.windows {
+        assert_eq!(window.unaccounted, 0, "{}", window.window);
+        assert!(window.attributed() >= 0.995, "{}", window.window);
+    }
+    let shutdown = record.window("device_shutdown").unwrap();
+    assert!(!shutdown.cut && shutdown.idle > 25_000_000);
+    let sleeps = |w: &&Wait| w.stack.iter().any(|f| f == "dummy_run [dummy_pci]");
+    assert!(
+        shutdown
+            .waits
+            .iter()
+            .find(sleeps)
+            .is_some_and(|w| w.task == "init")
+    );
+    // Whole, whoever slept: from where a task enters the kernel or begins.
+    for wait in &shutdown.waits {
+        let first = wait.stack.first().map_or("", String::as_str);
+        let begins = ["entry_SYSCALL_64", "ret_from_fork"].contains(&first);
+        assert!(begins, "{wait:#?}");
+    }
+    let deepest = deepest(&run);
+    assert!((15..=80).contains(&deepest), "{deepest} frames");
 }
 
 #[test]

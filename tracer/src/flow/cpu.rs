@@ -35,13 +35,15 @@ pub struct Frame {
 pub struct Cpu {
     // What is looked at for each block comes first.
     /// Blocks of which function may come now and change nothing but a count.
-    quiet: u32,
+    pub quiet: u32,
     pub node: Node,
     /// Of the block before: address and bytes, less one.
     pc: u64,
     span: u64,
     /// Instructions not yet given to `node`.
     pub pending: i64,
+    /// So much of the block before was taken back on the clock's word.
+    pub taken: i64,
     /// The block before.
     pub last: &'static Block,
     pub function: u32,
@@ -58,6 +60,7 @@ impl Cpu {
             pc: 0,
             span: 0,
             pending: 0,
+            taken: 0,
             last: &NOTHING,
             function: IN_FIRMWARE,
             frames: Vec::new(),

@@ -10,7 +10,7 @@ impl Flow {
         let now = self.start_of(block, guest);
         let window = block.flags.any(Flags::WINDOW);
         if window {
-            self.border(now);
+            self.border(Some(vcpu), now);
         }
         let argument = argument(block.flags, guest);
         let task = self.task_name(self.cpus[vcpu].task, guest);
@@ -30,7 +30,7 @@ impl Flow {
         self.out.flush();
     }
 
-    pub(super) fn marks_return(&mut self, serial: u32, now: i64) {
+    pub(super) fn marks_return(&mut self, vcpu: usize, serial: u32, now: i64) {
         let mut next = Some(serial);
         let mut window = false;
         while let Some(serial) = next {
@@ -41,7 +41,7 @@ impl Flow {
             next = self.outer.remove(&serial);
         }
         if window {
-            self.border(now);
+            self.border(Some(vcpu), now);
         }
     }
 }

@@ -5,6 +5,7 @@ use super::*;
 
 mod laws;
 mod sim;
+mod smp;
 
 use sim::{Sim, at};
 
@@ -118,14 +119,71 @@ fn an_interrupt_is_for_nobody_and_what_it_interrupted_goes_on() {
     assert_eq!(all * 2, seen.end - 1000);
 }
 
+/// Vectors lie one behind the other under one name, and go on in what they share.
+#[test]
+fn a_device_interrupts_through_its_vector_whichever_it_is() {
+    for (vector, halves) in [(0, false), (5, false), (7, true)] {
+        let mut sim = Sim::boot();
+        sim.run(at("start_kernel") + 4, 2, End::Call);
+        let pc = at("vectors") + vector * 16;
+        if halves {
+            sim.run(pc, 1, End::Plain);
+            sim.run(pc + 4, 1, End::Plain);
+        } else {
+            sim.run(pc, 2, End::Plain);
+        }
+        sim.run(at("common"), 3, End::Call);
+        sim.run(at("g"), 4, End::Ret);
+        sim.run(at("common") + 12, 1, End::Iret);
+        sim.run(at("f"), 5, End::Ret);
+        sim.run(at("start_kernel") + 12, 7, End::Plain);
+        let seen = sim.finish();
+        assert_eq!(seen.stacks()[&format!("{ROOT};f")], (5, 1));
+        assert_eq!(seen.stacks()["irqs;vectors"], (2, 1), "{}", seen.text);
+        assert_eq!(seen.stacks()["irqs;common"], (4, 1));
+        assert_eq!(seen.count("irqs;common;g"), 4);
+        assert_eq!(seen.count(ROOT), 10);
+    }
+}
+
+/// It ended its block early, and the interrupt came before what is behind it.
+#[test]
+fn an_interrupt_behind_an_access_to_a_device_calls_nothing() {
+    let mut sim = Sim::boot();
+    sim.run(at("start_kernel") + 4, 2, End::Call);
+    sim.run(at("f"), 10, End::Call);
+    sim.cut_short(at("f"), 10, 4, false);
+    sim.run(at("irq"), 3, End::Iret);
+    sim.run(at("f") + 16, 6, End::Ret);
+    sim.run(at("start_kernel") + 12, 7, End::Plain);
+    let seen = sim.finish();
+    assert_eq!(seen.stacks()[&format!("{ROOT};f")], (10, 1));
+    assert_eq!(seen.stacks()["irqs;irq"], (3, 1));
+    assert_eq!(seen.count(ROOT), 10);
+    // Where a loop had jumped back to just there, it was executed whole.
+    let mut sim = Sim::boot();
+    sim.run_on(0, at("f"), 10, End::Plain, at("f") + 16);
+    sim.answers.stack = [at("f") + 16, 0];
+    sim.run(at("irq"), 3, End::Iret);
+    sim.run(at("f") + 16, 6, End::Plain);
+    assert_eq!(sim.finish().count("tasks;f"), 16);
+}
+
 #[test]
 fn an_exception_counts_what_was_executed_of_its_block() {
-    for (vector, code) in [("fault", false), ("page_fault", true)] {
+    let vectors = [
+        ("fault", false),
+        ("page_fault", true),
+        ("early", false),
+        ("early", true),
+    ];
+    for (vector, code) in vectors {
         let mut sim = Sim::boot();
         sim.run(at("start_kernel") + 4, 2, End::Call);
         sim.run(at("f"), 10, End::Ret);
         sim.cut_short(at("f"), 10, 4, code);
-        sim.run(at(vector), 3, End::Iret);
+        let entry = if vector == "early" { 48 } else { 0 };
+        sim.run(at(vector) + entry, 3, End::Iret);
         // It is tried again from there, and runs to its end.
         sim.run(at("f") + 16, 6, End::Ret);
         sim.run(at("start_kernel") + 12, 7, End::Plain);

@@ -18,13 +18,10 @@ impl Flow {
         self.executed += pending;
     }
 
-    pub(super) fn take_back(&mut self, vcpu: usize, instructions: i64) {
-        self.calls.add(self.cpus[vcpu].node, -instructions);
-        self.executed -= instructions;
-    }
-
-    pub(super) fn border(&mut self, now: i64) {
+    /// At `now`, where `runs` begins a block, if one does.
+    pub(super) fn border(&mut self, runs: Option<usize>, now: i64) {
         (0..self.cpus.len()).for_each(|cpu| self.give(cpu));
+        self.settle(runs, now);
         self.out.border(now, &mut self.calls);
         // From here on time and instructions agree again.
         self.base = now - (self.executed << self.spec.shift);
@@ -34,6 +31,7 @@ impl Flow {
     pub(super) fn wakes(&mut self, vcpu: usize, block: &Block, guest: &mut impl Guest) {
         (0..self.cpus.len()).for_each(|cpu| self.give(cpu));
         let now = self.start_of(block, guest);
+        self.settle(Some(vcpu), now);
         let expected = self.base + (self.executed << self.spec.shift);
         if now > expected {
             self.idle.push((expected, now - expected));
@@ -49,7 +47,8 @@ impl Flow {
     /// The machine starts anew.
     pub(super) fn reset(&mut self, block: &Block, guest: &mut impl Guest) {
         let now = self.start_of(block, guest);
-        self.border(now);
+        // What reset the machine ended its block.
+        self.border(None, now);
         self.nobody_waits();
         self.out.line(format_args!("b {now}"));
         self.out.flush();
@@ -57,7 +56,10 @@ impl Flow {
         self.tasks.clear();
         self.idlers.clear();
         self.outer.clear();
-        self.cpus.iter_mut().for_each(|cpu| cpu.frames.clear());
+        for cpu in &mut self.cpus {
+            cpu.frames.clear();
+            (cpu.last, cpu.taken, cpu.task) = (&NOTHING, 0, 0);
+        }
     }
 
     pub(super) fn nobody_waits(&mut self) {
@@ -69,7 +71,7 @@ impl Flow {
     /// The machine ends at `now`.
     pub fn end(&mut self, now: i64) {
         if self.begun {
-            self.border(now);
+            self.border(None, now);
             self.nobody_waits();
         }
     }

@@ -8,10 +8,10 @@ use super::sim::{FUNCTIONS, SIZE, Seen, Sim, TEXT, WIDE, at};
 use crate::insn::End;
 
 /// Numbers without a pattern, the same each time (Marsaglia's xorshift).
-struct Numbers(u64);
+pub struct Numbers(pub u64);
 
 impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -20,18 +20,18 @@ impl Numbers {
 }
 
 /// Blocks of a function.
-const BLOCKS: u64 = 40;
+pub const BLOCKS: u64 = 40;
 
 /// Where the function that begins at `function` has its block `index`, and its instructions.
 /// Blocks follow one another, and no two overlap: a return never goes into one's middle.
-fn block(function: u64, index: u64) -> (u64, u64) {
+pub fn block(function: u64, index: u64) -> (u64, u64) {
     let count = |index: u64| 1 + (function / SIZE * 7 + index * 5) % 12;
     let before: u64 = (0..index).map(count).sum();
     (function + before * WIDE, count(index))
 }
 
 /// The law of each interval between two borders: instructions and idle time are its length.
-fn intervals_add_up(seen: &Seen) {
+pub fn intervals_add_up(seen: &Seen) {
     let idle: Vec<(i64, i64)> = seen
         .lines("w")
         .iter()

@@ -25,6 +25,9 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("marked", "mw"),
     ("inner", "m"),
     ("exec", "K"),
+    ("vectors", "iv"),
+    ("common", "i"),
+    ("early", "yv"),
 ];
 pub const TEXT: u64 = 0xffff_ffff_8100_0000;
 pub const SIZE: u64 = 0x1000;

@@ -145,6 +145,12 @@ fn flags(name: &str, extra: &[String]) -> String {
         Some(_) => flags.push('x'),
         None => {}
     }
+    // Entries one behind the other, without names of their own.
+    const TABLES: [&str; 3] = [
+        "irq_entries_start",
+        "spurious_entries_start",
+        "early_idt_handler_array",
+    ];
     let interrupt = name.starts_with("asm_sysvec_")
         || [
             "irq_entries_start",
@@ -164,6 +170,7 @@ fn flags(name: &str, extra: &[String]) -> String {
     for (is, flag) in [
         (interrupt, 'i'),
         (name == "early_idt_handler_array", 'y'),
+        (TABLES.contains(&name), 'v'),
         (name == "__switch_to_asm", 's'),
         (["ret_from_fork", "ret_from_fork_asm"].contains(&name), 'f'),
         (thunk, 't'),
@@ -203,6 +210,8 @@ mod tests {
             "f.cold",
             "asm_exc_page_fault",
             "asm_exc_divide_error",
+            "irq_entries_start",
+            "early_idt_handler_array",
             "asm_sysvec_apic_timer_interrupt",
             "__switch_to_asm",
             "pci_device_shutdown",
@@ -211,7 +220,7 @@ mod tests {
             "twin.cold",
         ]);
         let spec = spec(&symbols, Mode::Profile, 1, &["f".into()]).unwrap();
-        let lines: Vec<_> = spec.text.lines().skip(5).take(12).collect();
+        let lines: Vec<_> = spec.text.lines().skip(5).take(14).collect();
         assert_eq!(
             lines,
             [
@@ -221,13 +230,15 @@ mod tests {
                 "fn ffffffff81000030 2 p",
                 "fn ffffffff81000040 3 y",
                 "fn ffffffff81000050 4 x",
-                "fn ffffffff81000060 5 i",
-                "fn ffffffff81000070 6 s",
-                "fn ffffffff81000080 7 dm",
-                "fn ffffffff81000090 8 -",
-                "fn ffffffff810000a0 9 -",
-                // Whose part it is cannot be told.
+                "fn ffffffff81000060 5 iv",
+                "fn ffffffff81000070 6 yv",
+                "fn ffffffff81000080 7 i",
+                "fn ffffffff81000090 8 s",
+                "fn ffffffff810000a0 9 dm",
                 "fn ffffffff810000b0 10 -",
+                "fn ffffffff810000c0 11 -",
+                // Whose part it is cannot be told.
+                "fn ffffffff810000d0 12 -",
             ]
         );
         assert_eq!(spec.names[2], "f");
