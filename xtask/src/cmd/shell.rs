@@ -144,7 +144,7 @@ fn seen(
     keep: Option<&Path>,
 ) -> Result<()> {
     let usage = |why: String| Fault::usage(format!("trace of {}: {why}", trial.id));
-    let seen = tracing.look(trial, rig.folder()).map_err(usage)?;
+    let seen = tracing.look(trial, rig.folder())?.map_err(usage)?;
     for note in &seen.notes {
         terminal::say(&format!("note: {note}"));
     }

@@ -3,6 +3,7 @@
 //! the samples.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Mutex,
@@ -28,7 +29,7 @@ use crate::{
     },
     edge::{
         files::{read_file, write_whole},
-        qemu,
+        process, qemu,
         tracer::{self, Tracer},
     },
 };
@@ -143,17 +144,26 @@ impl<'a> Tracing<'a> {
         ])
     }
 
-    /// What was seen of `trial`, whose boot left its files in `dir`.
-    ///
-    /// # Errors
-    /// Why nothing can be said of it.
-    pub fn look(&self, trial: &Trial, dir: &Path) -> Result<Seen, String> {
-        let known = &self.kernels[&trial.kernel];
+    fn trace(&self, trial: &Trial, dir: &Path) -> Result<Trace, String> {
         let bytes = read_file(&dir.join("trace"), MOST_BYTES)
             .map_err(|e| format!("the tracer wrote nothing that can be read: {e}"))?;
         let text = String::from_utf8(bytes).map_err(|_| "the tracer's file is no text")?;
         let trace = parse(&text).map_err(|e| e.to_string())?;
-        names::check(&known.symbols, &trace)?;
+        names::check(&self.kernels[&trial.kernel].symbols, &trace)?;
+        Ok(trace)
+    }
+
+    /// What was seen of `trial`, whose boot left its files in `dir`; or why nothing can be said
+    /// of it.
+    ///
+    /// # Errors
+    /// The user asked to stop while it was added up.
+    pub fn look(&self, trial: &Trial, dir: &Path) -> Result<Result<Seen, String>, Stopped> {
+        let trace = match self.trace(trial, dir) {
+            Ok(trace) => trace,
+            Err(why) => return Ok(Err(why)),
+        };
+        let known = &self.kernels[&trial.kernel];
         let (modules, mut notes) = self.modules(trial, &trace);
         let names = Names {
             known: &known.spec.names,
@@ -169,7 +179,8 @@ impl<'a> Tracing<'a> {
             &trace,
             &names,
             &self.wish.windows,
-        );
+            &process::interrupted,
+        )?;
         if !record.complete {
             notes.push(
                 "the machine was ended before the tracer was done: what is cut says so".into(),
@@ -181,11 +192,11 @@ impl<'a> Tracing<'a> {
                 self.rig.host.qemu.version
             ));
         }
-        Ok(Seen {
+        Ok(Ok(Seen {
             record,
             folded,
             notes,
-        })
+        }))
     }
 
     fn modules(&self, trial: &Trial, trace: &Trace) -> (Vec<Module>, Vec<String>) {
@@ -216,12 +227,18 @@ impl<'a> Tracing<'a> {
 
 impl Machine for Tracing<'_> {
     fn boot(&self, trial: &Trial) -> Result<RawBoot, Stopped> {
-        self.rig
-            .boot_with(trial, &|dir| self.arguments(trial, dir), &|dir| {
-                let seen = self.look(trial, dir);
-                let mut all = self.seen.lock().expect("no holder panics");
-                all.insert(trial.id.clone(), seen);
-            })
+        let stopped = Cell::new(None);
+        let arguments = |dir: &Path| self.arguments(trial, dir);
+        let raw = self
+            .rig
+            .boot_with(trial, &arguments, &|dir| match self.look(trial, dir) {
+                Ok(seen) => {
+                    let mut all = self.seen.lock().expect("no holder panics");
+                    all.insert(trial.id.clone(), seen);
+                }
+                Err(why) => stopped.set(Some(why)),
+            })?;
+        stopped.take().map_or(Ok(raw), Err)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     tally::{Profile, Tree},
     window::{Window, windows},
 };
-use crate::core::scenario::Point;
+use crate::core::{fault::Stopped, scenario::Point};
 
 /// Version of the record.
 pub const SCHEMA: u32 = 2;
@@ -60,14 +60,19 @@ pub struct Mark {
     pub left: Option<i64>,
 }
 
-/// A trace's record, and the flame graphs' stacks of the windows named in `drawn`.
+/// A trace's record, and the flame graphs' stacks of the windows named in `drawn`. A large
+/// trace takes a while: before each window it asks whether to go on.
+///
+/// # Errors
+/// `stopped` said yes.
 pub fn record(
     [boot, kernel, qemu]: [String; 3],
     point: Option<Point>,
     trace: &Trace,
     names: &Names,
     drawn: &[String],
-) -> (Record, Vec<(String, String)>) {
+    stopped: &dyn Fn() -> bool,
+) -> Result<(Record, Vec<(String, String)>), Stopped> {
     let found = windows(trace, names);
     let tree = Tree::new(trace, names);
     let profiled = !trace.intervals.is_empty();
@@ -75,11 +80,16 @@ pub fn record(
         let one_of_many = w.name.starts_with("initcall:") || w.name.contains('#');
         drawn.contains(&w.name) || !one_of_many || w.length() >= WORTH_KEEPING
     };
-    let profiles = found.iter().filter(kept).map(|w| tree.profile(w));
-    let folded = found
-        .iter()
-        .filter(|w| drawn.contains(&w.name))
-        .map(|w| (w.name.clone(), tree.folded(w)));
+    let (mut profiles, mut folded) = (Vec::new(), Vec::new());
+    for window in found.iter().filter(kept).filter(|_| profiled) {
+        if stopped() {
+            return Err(Stopped);
+        }
+        profiles.push(tree.profile(window));
+        if drawn.contains(&window.name) {
+            folded.push((window.name.clone(), tree.folded(window)));
+        }
+    }
     let record = Record {
         schema: SCHEMA,
         boot,
@@ -88,21 +98,10 @@ pub fn record(
         qemu,
         stacks: trace.stacks,
         complete: trace.complete,
-        windows: if profiled {
-            profiles.collect()
-        } else {
-            Vec::new()
-        },
+        windows: profiles,
         marks: marks(trace, names),
     };
-    (
-        record,
-        if profiled {
-            folded.collect()
-        } else {
-            Vec::new()
-        },
-    )
+    Ok((record, folded))
 }
 
 /// All marks of a trace, by name.
@@ -126,5 +125,42 @@ impl Record {
     /// The profile of the window of this name.
     pub fn window(&self, name: &str) -> Option<&Profile> {
         self.windows.iter().find(|w| w.window == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{super::parse::parse, *};
+
+    #[test]
+    fn adding_up_stops_before_the_next_window() {
+        let trace = parse(
+            "bootrig-trace 1\nbegin api=4 cpus=1 mode=Profile stacks=true shift=1\nb 0\ns 10\ne 1 10 0 0 - -\ns 20\nr 1 20\ns 30\nend 8\n",
+        )
+        .unwrap();
+        let known = ["device_shutdown".to_owned()];
+        let names = Names {
+            known: &known,
+            modules: &[],
+            symbols: None,
+        };
+        let asked = Cell::new(0);
+        let adding = |most: u32| {
+            asked.set(0);
+            let stopped = || {
+                asked.set(asked.get() + 1);
+                asked.get() > most
+            };
+            let what = ["a", "b", "c"].map(str::to_owned);
+            record(what, None, &trace, &names, &known, &stopped)
+        };
+        let (whole, folded) = adding(2).unwrap();
+        let windows: Vec<_> = whole.windows.iter().map(|w| w.window.as_str()).collect();
+        assert_eq!(windows, ["all", "device_shutdown"]);
+        assert_eq!((folded.len(), asked.get()), (1, 2));
+        assert_eq!(adding(1).unwrap_err(), Stopped);
+        assert_eq!(asked.get(), 2, "the first was added up");
     }
 }
