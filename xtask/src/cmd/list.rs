@@ -90,12 +90,11 @@ fn table(list: &[Scenario]) -> String {
 }
 
 /// `about` up to a full stop or colon that ends something: `kernel.threads-max` has none.
-fn first_sentence(about: &str) -> &str {
-    let ends = [". ", ": ", ".\n", ":\n"]
-        .iter()
-        .filter_map(|e| about.find(e));
+fn first_sentence(about: &str) -> String {
+    let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+    let ends = [". ", ": "].iter().filter_map(|e| about.find(e));
     let end = ends.min().unwrap_or(about.len());
-    about[..end].trim_end().trim_end_matches(['.', ':'])
+    about[..end].trim_end_matches(['.', ':']).to_owned()
 }
 
 /// Lists the runs in `results`, the oldest first.
@@ -185,7 +184,7 @@ mod tests {
                 "Threads stop at kernel.threads-max",
             ),
             ("Two cards: and how.\nMore", "Two cards"),
-            ("One.\nTwo", "One"),
+            ("One\nline.\nTwo", "One line"),
             ("No end", "No end"),
             ("", ""),
         ] {

@@ -3,15 +3,18 @@
 
 /// The likeliest of `valid`, if one is like `wrong` at all; case does not matter.
 pub fn nearest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    likely(wrong, valid).into_iter().next()
+}
+
+/// All of `valid` that are like `wrong`, the likeliest first; of equals the first.
+pub fn likely<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wrong: String = wrong.chars().take(64).collect::<String>().to_lowercase();
-    let mut best: Option<(f64, &str)> = None;
-    for name in valid {
-        let score = likeness(&wrong, &name.to_lowercase());
-        if score >= LIKE && best.is_none_or(|b| score > b.0) {
-            best = Some((score, name));
-        }
-    }
-    best.map(|(_, name)| name)
+    let scored = valid
+        .into_iter()
+        .map(|name| (likeness(&wrong, &name.to_lowercase()), name));
+    let mut like: Vec<(f64, &str)> = scored.filter(|(score, _)| *score >= LIKE).collect();
+    like.sort_by(|a, b| b.0.total_cmp(&a.0));
+    like.into_iter().map(|(_, name)| name).collect()
 }
 
 /// Names what may have been meant by `wrong`: `; did you mean ...?`, else all `valid`

@@ -217,7 +217,10 @@ fn locate(root: &Path, name_or_path: &str) -> Result<(PathBuf, String)> {
         let hint = if Path::new(name_or_path).is_file() {
             format!("; for the file of this name write ./{name_or_path}")
         } else {
-            hint(name_or_path, names.iter().map(String::as_str))
+            match hint(name_or_path, names.iter().map(String::as_str)) {
+                hint if hint.is_empty() => "; `cargo xtask list` names them".into(),
+                hint => hint,
+            }
         };
         return Err(Fault::usage(format!("unknown scenario `{name_or_path}`{hint}")).into());
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::symbols::{Symbols, plain};
-use crate::core::nearest::hint;
+use crate::core::nearest::likely;
 
 /// Marked in every boot where the kernel has them, with the tracer's flags.
 const MARKS: &[(&str, &str)] = &[
@@ -60,6 +60,9 @@ pub struct Spec {
     pub marks: BTreeSet<String>,
 }
 
+/// So many names are offered in place of one that does not exist.
+const NEAREST: usize = 5;
+
 /// Writes the specification for a kernel with `symbols`, with `extra` functions marked, where an
 /// instruction takes `1 << shift` ns.
 ///
@@ -69,7 +72,12 @@ pub fn spec(symbols: &Symbols, mode: Mode, shift: u32, extra: &[String]) -> Resu
     let all: BTreeSet<&str> = symbols.functions.iter().map(|f| f.name.as_str()).collect();
     for name in extra {
         if !all.contains(name.as_str()) {
-            let near = hint(plain(name), all.iter().copied());
+            let mut near = likely(plain(name), all.iter().copied());
+            near.truncate(NEAREST);
+            let near = match near[..] {
+                [] => String::new(),
+                _ => format!("; did you mean `{}`?", near.join("`, `")),
+            };
             return Err(format!(
                 "the kernel has no function `{}`{near} (it may be inlined everywhere, or in a module)",
                 name.escape_debug()
@@ -250,6 +258,11 @@ mod tests {
         let symbols = symbols(&["device_shutdown", "nvme_shutdown_all"]);
         let error = spec(&symbols, Mode::Marks, 1, &["device_shutdwon".into()]).unwrap_err();
         assert!(error.contains("did you mean `device_shutdown`"), "{error}");
+        let error = spec(&symbols, Mode::Marks, 1, &["shutdown".into()]).unwrap_err();
+        assert!(
+            error.contains("`device_shutdown`") && error.contains("`nvme_shutdown_all`"),
+            "{error}"
+        );
         let error = spec(&symbols, Mode::Marks, 1, &["nvme".into()]).unwrap_err();
         assert!(error.contains("`nvme_shutdown_all`"), "{error}");
     }
