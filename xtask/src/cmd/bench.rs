@@ -184,9 +184,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     )?;
     // Better known now than after kernels were built.
     let exports = args.export.iter().map(|(_, path)| path);
-    exports
-        .chain(&args.markdown)
-        .try_for_each(|p| to_be_written(p))?;
+    // What is appended to may be a device, as /dev/stdout is.
+    let appended = args.markdown.iter().filter(|p| p.is_dir() || !p.exists());
+    exports.chain(appended).try_for_each(|p| to_be_written(p))?;
     Artifacts::check(&root, &cache, &job.plan, &job.ready, &say)?;
     std::fs::create_dir_all(&results).map_err(|e| Fault {
         exit: Exit::Infrastructure,

@@ -2,12 +2,15 @@
 //! `results/baselines/<scenario>/{baseline.yaml, samples.csv}`: committed virtual-time
 //! samples, with what they were made of and a checksum.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Component, Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::files::write_whole;
+use super::files::{read_file, write_whole};
 use crate::core::{compare::Identity, fault::Fault};
 
 /// Version of baseline.yaml.
@@ -32,9 +35,29 @@ pub struct Baseline {
     pub samples: String,
 }
 
+/// The longest file of a baseline that is read.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Where the baseline of `scenario` is. Its name may come from a run folder that anybody wrote.
+fn place(folder: &Path, scenario: &str) -> Result<PathBuf> {
+    let mut parts = Path::new(scenario).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(name)), None) if name == scenario => Ok(folder.join(name)),
+        _ => {
+            let name = scenario.escape_debug();
+            let why =
+                format!("`{name}` is no name of a scenario: a baseline is a folder of that name");
+            Err(Fault::usage(why).into())
+        }
+    }
+}
+
 /// Writes the baseline of `scenario`, replacing an earlier one.
+///
+/// # Errors
+/// Usage: it is no name; the disk's.
 pub fn save(folder: &Path, scenario: &str, identity: &Identity, samples: &str) -> Result<()> {
-    let dir = folder.join(scenario);
+    let dir = place(folder, scenario)?;
     fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
     let file = File {
         schema: SCHEMA,
@@ -50,7 +73,7 @@ pub fn save(folder: &Path, scenario: &str, identity: &Identity, samples: &str) -
 
 /// Whether there is a baseline of `scenario`.
 pub fn exists(folder: &Path, scenario: &str) -> bool {
-    folder.join(scenario).join("baseline.yaml").is_file()
+    place(folder, scenario).is_ok_and(|dir| dir.join("baseline.yaml").is_file())
 }
 
 /// Reads the baseline of `scenario`.
@@ -58,7 +81,7 @@ pub fn exists(folder: &Path, scenario: &str) -> bool {
 /// # Errors
 /// Usage: there is none, it is of another schema, or its samples were edited by hand.
 pub fn load(folder: &Path, scenario: &str) -> Result<Baseline> {
-    let dir = folder.join(scenario);
+    let dir = place(folder, scenario)?;
     let path = dir.join("baseline.yaml");
     if !path.is_file() {
         return Err(Fault::usage(format!(
@@ -67,7 +90,11 @@ pub fn load(folder: &Path, scenario: &str) -> Result<Baseline> {
         .into());
     }
     let read = |path: &Path| {
-        fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+        let bytes = read_file(path, MOST_BYTES).map_err(|e| {
+            let advice = "restore it, or save a new baseline";
+            Fault::usage(format!("{}: {e}; {advice}", path.display()))
+        })?;
+        String::from_utf8(bytes).map_err(|e| Fault::usage(format!("{}: {e}", path.display())))
     };
     let file: File = serde_yaml::from_str(&read(&path)?)
         .map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
@@ -93,4 +120,32 @@ pub fn load(folder: &Path, scenario: &str) -> Result<Baseline> {
         identity: file.identity,
         samples,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        for bad in ["..", "../out", "a/b", "/etc", "", ".", "a/", "./a"] {
+            assert!(place(dir.path(), bad).is_err(), "{bad}");
+            assert!(
+                !exists(dir.path(), bad) && load(dir.path(), bad).is_err(),
+                "{bad}"
+            );
+        }
+        assert!(place(dir.path(), "guest-10000@100").is_ok());
+    }
+
+    /// A pipe would be waited for.
+    #[test]
+    fn what_is_no_file_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("s");
+        fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.join("baseline.yaml")).unwrap();
+        assert!(load(dir.path(), "s").is_err());
+    }
 }

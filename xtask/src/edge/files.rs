@@ -197,10 +197,11 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 /// the work than after it.
 ///
 /// # Errors
-/// Usage: it is a folder, or in none.
+/// Usage: it is in no folder, or something else than a file: a device would become one.
 pub fn to_be_written(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-    if path.is_dir() || !folder.unwrap_or(Path::new(".")).is_dir() {
+    let other = path.exists() && !path.is_file();
+    if other || !folder.unwrap_or(Path::new(".")).is_dir() {
         let why = format!(
             "{} cannot be written: name a file in a folder that is there",
             path.display()

@@ -537,6 +537,16 @@ fn stored(dir: &Path, trial: &Trial) -> Result<Option<TrialResult>> {
         let path = path.display();
         Fault::usage(format!("{path}: {e}; delete it to make the trial again"))
     })?;
+    let devices = trial.scenario.devices.len();
+    let mut callbacks = result.log.iter().flat_map(|log| &log.callbacks);
+    if let Some(odd) = callbacks.find(|c| c.device >= devices) {
+        let why = format!(
+            "{}: device {} of {devices}; delete it to make the trial again",
+            path.display(),
+            odd.device
+        );
+        return Err(Fault::usage(why).into());
+    }
     Ok((result.id == trial.id).then_some(result))
 }
 

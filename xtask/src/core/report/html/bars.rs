@@ -123,14 +123,15 @@ pub fn reboot(part: &ScenarioSummary) -> Option<Markup> {
 
 fn stack(variant: &VariantSummary, total: u64, whole: u64) -> Markup {
     let mut said = format!("{}: {}", variant.name, Nanos(total));
-    let mut from = 0;
+    let mut from = 0u64;
     let mut parts = Vec::new();
     for (part, name) in PARTS {
         let long = variant.metrics.get(&format!("reboot/{part}"));
         let long = long.map_or(0, |m| m.median);
         said += &format!(", {name} {}", Nanos(long));
         parts.push((part, from, long));
-        from += long;
+        // A file that somebody edited may say any time.
+        from = from.saturating_add(long);
     }
     html! {
         div.bar {
