@@ -273,7 +273,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     pictures()?;
     let named: Vec<&Scenario> = job.scenarios.iter().flat_map(|s| s.members()).collect();
     let mut text = report::text(&summary, &named);
-    if matches!(ended, Ended::Complete) && !header.debug {
+    if matches!(ended, Ended::Complete) && !header.debug && header.shard.is_none() {
         text.push_str(&series_against_stock(&results, &header, &named)?);
     }
     if args.json {
@@ -357,10 +357,13 @@ fn series_against_stock(results: &Path, header: &Header, named: &[&Scenario]) ->
             pairs.extend(with.iter().map(|v| (&stock.name, &v.name)));
         }
     }
+    let run = sides::side(results, &header.id)?;
     for (stock, patched) in pairs {
-        let of = |variant: &str| format!("{}:{variant}", header.id);
-        let (mut before, mut after) = sides::pair(results, &of(stock), &of(patched))?;
-        (before.label, after.label) = (stock.clone(), patched.clone());
+        // What this kernel has no means for was not measured, and is told elsewhere.
+        let one = |variant: &str| sides::of_variant(run.clone(), variant, patched, variant);
+        let (Ok(before), Ok(after)) = (one(stock), one(patched)) else {
+            continue;
+        };
         if let Ok(comparison) = compare(&before, &after, &compare::Wishes::default()) {
             out.push_str(&comparison.text());
             out.push('\n');

@@ -34,6 +34,14 @@ pub struct Growth {
     pub ok: Option<bool>,
 }
 
+impl Growth {
+    /// Whether `other` is of the same figure.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        (&self.scenario, &self.variant, &self.metric, self.over)
+            == (&other.scenario, &other.variant, &other.metric, other.over)
+    }
+}
+
 /// An exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
@@ -89,15 +97,7 @@ fn student_95(freedom: usize) -> f64 {
 pub fn pool(runs: &[Vec<Growth>]) -> Vec<Growth> {
     let mut pooled: Vec<Growth> = Vec::new();
     for growth in runs.iter().flatten() {
-        let same = |g: &Growth| {
-            (&g.scenario, &g.variant, &g.metric, g.over)
-                == (
-                    &growth.scenario,
-                    &growth.variant,
-                    &growth.metric,
-                    growth.over,
-                )
-        };
+        let same = |g: &Growth| g.is_of_same(growth);
         if pooled.iter().any(same) {
             continue;
         }

@@ -60,7 +60,10 @@ fn split(named: &str) -> Option<(&str, &str)> {
 
 /// `side` with nothing but its `variant`, which is called `name` now. Scenarios without it
 /// are left out, and so is growth, which is no variant's alone.
-fn of_variant(mut side: Side, variant: &str, name: &str, label: &str) -> Result<Side> {
+///
+/// # Errors
+/// Usage: nothing measured it.
+pub fn of_variant(mut side: Side, variant: &str, name: &str, label: &str) -> Result<Side> {
     let variants = side.scenarios.values().flat_map(|s| s.variants.keys());
     let had: BTreeSet<String> = variants.cloned().collect();
     side.scenarios.retain(|_, measured| {

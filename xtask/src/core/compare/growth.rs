@@ -32,10 +32,7 @@ pub struct GrowthRow {
 /// do not meet: less certain than a test of the two alone, and so never too bold.
 pub fn compare(before: &[Growth], after: &[Growth]) -> Vec<GrowthRow> {
     let row = |a: &Growth| {
-        let same = |b: &&Growth| {
-            (&b.scenario, &b.variant, &b.metric, b.over)
-                == (&a.scenario, &a.variant, &a.metric, a.over)
-        };
+        let same = |b: &&Growth| b.is_of_same(a);
         let (x, y) = (a.fit.as_ref()?, after.iter().find(same)?.fit.as_ref()?);
         Some(GrowthRow {
             scenario: a.scenario.clone(),
