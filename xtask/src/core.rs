@@ -36,3 +36,4 @@ pub mod summary;
 pub mod trace;
 pub mod trend;
 pub mod units;
+pub mod yaml;

@@ -196,7 +196,7 @@ fn a_run_is_open_once_only() {
 fn run_names_cannot_leave_the_folder() {
     let dir = tempfile::tempdir().unwrap();
     for id in ["", "..", "../x", "/etc", "a/b", ".hidden", "nope", "a\nb"] {
-        let error = Run::header(dir.path(), id).unwrap_err();
+        let error = Header::read(dir.path(), id).unwrap_err();
         assert_eq!(bootrig::core::fault::exit_of(&error), Exit::Usage, "{id}");
     }
 }
@@ -446,7 +446,8 @@ fn odd_files_in_a_run_are_named() {
             let made = std::process::Command::new("mkfifo").arg(&path).status();
             assert!(made.unwrap().success());
         }
-        let opened = Run::header(dir.path(), "r").and_then(|_| Run::resume(dir.path(), "r", &plan));
+        let opened =
+            Header::read(dir.path(), "r").and_then(|_| Run::resume(dir.path(), "r", &plan));
         let error = opened.err().unwrap_or_else(|| panic!("{odd} was taken"));
         assert_eq!(
             bootrig::core::fault::exit_of(&error),

@@ -7,11 +7,7 @@ use anyhow::Result;
 
 use crate::{
     core::{export::Format, fault::Exit},
-    edge::{
-        files::{to_be_written, write_whole},
-        store::Finished,
-        terminal,
-    },
+    edge::{export, store::Finished, terminal},
     rig::{self, exported},
 };
 
@@ -53,10 +49,13 @@ pub fn run(args: &Args) -> Result<Exit> {
     let text = exported(&run.header, &run.summary, args.format, &args.origin)?;
     match &args.out {
         None => terminal::out(&text)?,
-        Some(path) => {
-            to_be_written(path)?;
-            write_whole(path, text.as_bytes())?;
-        }
+        Some(path) => export::write_to(path, &text)?,
+    }
+    for left_out in args.format.leaves_out(&run.summary) {
+        terminal::say(&format!(
+            "left out, as {} knows only numbers: {left_out}",
+            args.format
+        ));
     }
     Ok(Exit::Done)
 }

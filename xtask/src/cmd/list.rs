@@ -11,7 +11,7 @@ use crate::{
         fault::{self, Exit},
         grid,
         scenario::Scenario,
-        summary,
+        summary::{self, Summary, VariantSummary},
         units::Bytes,
     },
     edge::{
@@ -162,7 +162,8 @@ fn state(folder: &Folder) -> String {
     let how = |exit| match exit {
         Exit::Done => "good",
         Exit::Failed => "expectations failed",
-        Exit::Guest => "boots failed or missing",
+        Exit::Guest if not_made(summary) => "not all boots made",
+        Exit::Guest => "boots failed",
         Exit::Inconclusive => "inconclusive",
         _ => "infrastructure failed",
     };
@@ -170,6 +171,13 @@ fn state(folder: &Folder) -> String {
         Some(cut) => format!("shard {}", cut.shard()),
         None => how(summary::exit(summary)).into(),
     }
+}
+
+/// Whether boots are missing, and none failed: the run was stopped.
+fn not_made(summary: &Summary) -> bool {
+    let variants = || summary.scenarios.iter().flat_map(|s| &s.variants);
+    let made_and_failed = |v: &VariantSummary| v.failed() && v.outcome.is_some();
+    variants().any(|v| v.outcome.is_none()) && !variants().any(made_and_failed)
 }
 
 #[cfg(test)]

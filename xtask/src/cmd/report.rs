@@ -7,7 +7,10 @@ use anyhow::Result;
 
 use crate::{
     core::fault::Exit,
-    edge::{store::Run, terminal},
+    edge::{
+        store::{Finished, Run},
+        terminal,
+    },
     rig::{self, Stored, history::history},
 };
 
@@ -37,6 +40,10 @@ pub fn run(args: &Args) -> Result<Exit> {
     let stored = Stored::read(&root, &results, &id)?;
     let dir = results.join(&id);
     let summary = stored.summary();
+    // It is drawn from the trials; what other commands read may be another thing by now.
+    if let Err(error) = Finished::read(&results, &id) {
+        terminal::say(&format!("warning: {error:#}"));
+    }
     let history = history(&results, &stored.header, &summary, &args.trend)?;
     rig::draw(
         &dir,

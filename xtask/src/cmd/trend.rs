@@ -50,7 +50,8 @@ pub fn run(args: &Args) -> Result<Exit> {
     let mut kept = Kept::read(&results, &dirs(&results, &args.runs)?);
     if kept.runs.is_empty() {
         let why = match kept.left_out.is_empty() {
-            true => format!("there is no run in {}", results.display()),
+            true if args.runs.is_empty() => format!("there is no run in {}", results.display()),
+            true => format!("no run fits {}", args.runs.join(" ")),
             false => format!("no run can be read:\n- {}", kept.left_out.join("\n- ")),
         };
         return Err(Fault::usage(why).into());

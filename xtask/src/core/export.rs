@@ -42,6 +42,23 @@ impl fmt::Display for Format {
     }
 }
 
+impl Format {
+    /// What of a run has no place in the form, with the reason: what did not complete, where
+    /// a form knows only numbers.
+    pub fn leaves_out(self, summary: &Summary) -> Vec<String> {
+        match self {
+            Self::Junit | Self::Kcidb | Self::Csv | Self::Prometheus => return Vec::new(),
+            Self::Hyperfine | Self::GithubActionBenchmark | Self::Bencher => {}
+        }
+        let all = summary.scenarios.iter();
+        let variants = all.flat_map(|s| s.variants.iter().map(move |v| (&s.name, v)));
+        let missing = variants.filter(|(_, v)| !v.completed());
+        missing
+            .map(|(scenario, v)| format!("{scenario}/{}: {}", v.name, v.outcome_text()))
+            .collect()
+    }
+}
+
 /// A run, for exporting.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {

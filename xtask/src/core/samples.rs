@@ -141,6 +141,9 @@ pub fn of(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
     samples
 }
 
+/// Why a file is refused that went through a program of another system.
+pub(super) const CR_LF: &str = "its lines end as on another system (CR LF)";
+
 /// The first line.
 pub const HEADER: &str = "scenario,variant,repeat,clock,metric,unit,value\n";
 
@@ -201,8 +204,12 @@ pub struct Row<'a> {
 /// Names the first line that is no sample, is there twice, or was cut.
 pub fn read(csv: &str) -> Result<Vec<Row<'_>>, String> {
     if !csv.starts_with(HEADER) {
-        let first = csv.lines().next().unwrap_or_default().escape_debug();
-        return Err(format!("line 1: `{first}` is not the header of samples"));
+        let first: String = csv.lines().next().unwrap_or_default().into();
+        let why = match HEADER.trim_end() == first {
+            true => CR_LF.into(),
+            false => format!("`{}` is not the header of samples", first.escape_debug()),
+        };
+        return Err(format!("line 1: {why}"));
     }
     if !csv.ends_with('\n') {
         return Err("its last line is cut".into());

@@ -16,6 +16,7 @@ pub use self::{
 use super::{
     blame::Share,
     boot::Outcome,
+    fault::is_obeyed,
     growth::Growth,
     ideal::Bound,
     metric::Unit,
@@ -27,6 +28,9 @@ mod growth;
 mod judge;
 mod noise;
 mod sum;
+
+/// The longest name, in bytes: metrics of devices hold a kind, a place and a name.
+const LONGEST_NAME: usize = 512;
 
 /// Version of the document; raised when a field changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -138,12 +142,35 @@ impl Summary {
         self.growth = scenarios.into_iter().flat_map(of).collect();
         self
     }
+    /// Checks that the names in it can be names: they become lines of tables and of files that
+    /// others read, and anybody may have written them.
+    ///
+    /// # Errors
+    /// Which cannot.
+    pub fn has_names(&self) -> Result<(), String> {
+        let good = |c: char| !is_obeyed(c) && c != ',';
+        for scenario in &self.scenarios {
+            let variants = scenario.variants.iter();
+            let metrics = variants.clone().flat_map(|v| v.metrics.keys());
+            let names = [&scenario.name].into_iter();
+            for name in names.chain(variants.map(|v| &v.name)).chain(metrics) {
+                if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(good) {
+                    let name: String = name.escape_debug().take(80).collect();
+                    return Err(format!("`{name}` is no name"));
+                }
+            }
+        }
+        Ok(())
+    }
     /// Checks that `csv`, a samples.csv of completed boots, holds exactly the samples that
     /// this summary has.
     ///
     /// # Errors
     /// What does not fit, with its line.
     pub fn confirms(&self, csv: &str) -> Result<(), String> {
+        if csv.contains('\r') {
+            return Err(samples::CR_LF.into());
+        }
         let mut wanted: BTreeMap<String, u64> = BTreeMap::new();
         for scenario in &self.scenarios {
             for variant in &scenario.variants {

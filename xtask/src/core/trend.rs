@@ -220,6 +220,9 @@ impl Trend {
             );
         }
         let _ = match self.changes.is_empty() {
+            true if self.series == self.too_short => {
+                writeln!(out, "\ninconclusive: there are too few runs to tell")
+            }
             true => writeln!(out, "\nno change"),
             false => writeln!(out, "\n{}", grid(self.changes.iter())),
         };
@@ -328,6 +331,11 @@ mod tests {
         let trifle: Vec<u64> = (0..14).map(|n| 1_000_000_000 + n / 7 * 20_000).collect();
         let found = of(&trifle);
         assert_eq!((found.changes.len(), found.exit()), (0, Exit::Done));
-        assert_eq!(of(&[1, 2, 3]).exit(), Exit::Inconclusive);
+        let few = of(&[1, 2, 3]);
+        assert_eq!(few.exit(), Exit::Inconclusive);
+        assert!(
+            few.text()
+                .ends_with("\ninconclusive: there are too few runs to tell\n")
+        );
     }
 }

@@ -10,8 +10,12 @@ use std::{
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::files::{read_file, write_whole};
-use crate::core::{compare::Identity, fault::Fault};
+use super::files::{self, read_file, write_whole};
+use crate::core::{compare::Identity, fault::Fault, yaml};
+
+/// What to do about one that cannot be read.
+const RESTORE: &str =
+    "restore it, or save a new baseline with: cargo xtask baseline save RUN --replace";
 
 /// Version of baseline.yaml.
 const SCHEMA: u32 = 1;
@@ -58,7 +62,16 @@ fn place(folder: &Path, scenario: &str) -> Result<PathBuf> {
 /// Usage: it is no name; the disk's.
 pub fn save(folder: &Path, scenario: &str, identity: &Identity, samples: &str) -> Result<()> {
     let dir = place(folder, scenario)?;
-    fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+    write(&dir, identity, samples).map_err(|e| {
+        // Of one that was not there before nothing stays.
+        let _ = fs::remove_dir(&dir);
+        const ADVICE: &str = "free some there, or keep baselines elsewhere with --results DIR";
+        files::explain(e, folder, files::free_space(folder), ADVICE)
+    })
+}
+
+fn write(dir: &Path, identity: &Identity, samples: &str) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     let file = File {
         schema: SCHEMA,
         identity: identity.clone(),
@@ -90,17 +103,16 @@ pub fn load(folder: &Path, scenario: &str) -> Result<Baseline> {
         .into());
     }
     let read = |path: &Path| {
-        let bytes = read_file(path, MOST_BYTES).map_err(|e| {
-            let advice = "restore it, or save a new baseline";
-            Fault::usage(format!("{}: {e}; {advice}", path.display()))
-        })?;
-        String::from_utf8(bytes).map_err(|e| Fault::usage(format!("{}: {e}", path.display())))
+        let bytes = read_file(path, MOST_BYTES)
+            .map_err(|e| Fault::usage(format!("{}: {e}; {RESTORE}", path.display())))?;
+        String::from_utf8(bytes)
+            .map_err(|e| Fault::usage(format!("{}: {e}; {RESTORE}", path.display())))
     };
-    let file: File = serde_yaml::from_str(&read(&path)?)
-        .map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
+    let file: File = yaml::read(&read(&path)?)
+        .map_err(|e| Fault::usage(format!("{}: {e}; {RESTORE}", path.display())))?;
     if file.schema != SCHEMA {
         return Err(Fault::usage(format!(
-            "{} has schema {}, this program reads {SCHEMA}",
+            "{} has schema {}, this program reads {SCHEMA}; {RESTORE}",
             path.display(),
             file.schema
         ))
@@ -110,7 +122,7 @@ pub fn load(folder: &Path, scenario: &str) -> Result<Baseline> {
     let sum = blake3::hash(samples.as_bytes()).to_hex();
     if sum.as_str() != file.samples {
         let why = format!(
-            "{} has checksum {sum}, its baseline.yaml says {}: it was edited by hand or cut; restore it, or save a new baseline",
+            "{} has checksum {sum}, its baseline.yaml says {}: it was edited by hand or cut; {RESTORE}",
             dir.join("samples.csv").display(),
             file.samples
         );

@@ -17,6 +17,17 @@ pub fn write(dir: &Path, name: &str, text: &str) -> Result<()> {
         .map_err(|e| files::explain(e, dir, free_space(dir), ADVICE))
 }
 
+/// Writes the file `path`, which the user named, whole or not at all.
+///
+/// # Errors
+/// Usage: it cannot be one. When the disk is full or fails.
+pub fn write_to(path: &Path, text: &str) -> Result<()> {
+    const ADVICE: &str = "free some there, or write to another disk with --out FILE";
+    files::to_be_written(path)?;
+    write_whole(path, text.as_bytes())
+        .map_err(|e| files::explain(e, path, free_space(path), ADVICE))
+}
+
 /// Adds a report to the file `path`: CI systems collect what several steps add.
 ///
 /// # Errors

@@ -134,7 +134,10 @@ pub fn human(size: Bytes) -> String {
     if size.0 >= 1 << 30 {
         format!("{:.1} GiB", size.0 as f64 / f64::from(1 << 30))
     } else {
-        format!("{} MiB", size.0 >> 20)
+        match size.0 >> 20 {
+            0 => format!("{} KiB", size.0.div_ceil(1 << 10)),
+            mebibytes => format!("{mebibytes} MiB"),
+        }
     }
 }
 

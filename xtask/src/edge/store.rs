@@ -11,26 +11,27 @@ use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 
+mod header;
 pub mod kept;
 mod read;
 mod took;
 
-pub use self::read::Finished;
+pub use self::{
+    header::{Header, ImageRecord, KernelRecord, MachineRecord, SCHEMA, ScenarioRef},
+    read::Finished,
+};
 use super::files::{self, free_space, read_file, write_whole};
 use crate::core::{
     boot::{Outcome, TrialResult},
     fault::Fault,
     machine::RawBoot,
-    plan::{KernelSpec, Overrides, Role, Trial, file_stem, whole},
+    plan::{Role, Trial, file_stem},
     samples,
-    scenario::{self, Clock, Scenario, UnderTest},
-    shard::Cut,
+    scenario::{self, Scenario},
     summary::Summary,
 };
 
@@ -42,151 +43,6 @@ const MOST_BYTES: u64 = 1 << 30;
 const MOST_SCENARIO_BYTES: u64 = 64 << 20;
 /// The folder of a run's scenarios.
 const SCENARIOS: &str = "scenarios";
-
-/// Version of run.yaml and of the stored trials.
-pub const SCHEMA: u32 = 1;
-
-/// run.yaml: what was asked for, by whom it was made, and out of what.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Header {
-    /// [`SCHEMA`].
-    pub schema: u32,
-    /// The run's id: the folder's name.
-    pub id: String,
-    /// When it was begun: RFC 3339, UTC.
-    pub begun: String,
-    /// The command line that made it.
-    pub command: Vec<String>,
-    /// What the command line overrode.
-    pub clock: Option<Clock>,
-    /// Same.
-    pub repeats: Option<u32>,
-    /// Same.
-    #[serde(default)]
-    pub debug: bool,
-    /// Same: wall time without the boots of the same thing.
-    #[serde(default)]
-    pub no_aa: bool,
-    /// Same.
-    #[serde(default)]
-    pub under_test: UnderTest,
-    /// Names or files as given.
-    pub scenarios: Vec<ScenarioRef>,
-    /// `--kernel` and `--kbuild`, if given.
-    pub ready_kernel: Option<(PathBuf, PathBuf)>,
-    /// Which shard of a run it is, if it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shard: Option<Cut>,
-    /// The host's fingerprint.
-    pub host: serde_json::Value,
-    /// What booted it.
-    pub machine: MachineRecord,
-    /// Every kernel booted.
-    pub kernels: Vec<KernelRecord>,
-}
-
-impl Header {
-    /// Every boot of the run, of `scenarios`: the sizes of its sweeps one by one.
-    pub fn plan(&self, scenarios: &[Arc<Scenario>]) -> Vec<Trial> {
-        let overrides = Overrides {
-            clock: self.clock,
-            repeats: self.repeats,
-            debug: self.debug,
-        };
-        whole(scenarios, overrides, !self.no_aa)
-    }
-    /// Refuses to go on where something `differs` from what the run was begun with; `so` ends
-    /// the sentence: what that means, and the next step.
-    ///
-    /// # Errors
-    /// Usage: names what differs.
-    pub fn same(&self, differs: &[(&str, bool)], so: &str) -> Result<()> {
-        let differs = differs.iter().filter(|(_, differs)| *differs);
-        let differs: Vec<&str> = differs.map(|(what, _)| *what).collect();
-        if differs.is_empty() {
-            return Ok(());
-        }
-        let why = format!(
-            "run {} was begun with another {}{so}",
-            self.id,
-            differs.join(" and ")
-        );
-        Err(Fault::usage(why).into())
-    }
-}
-
-/// What boots the trials, beside kernels and modules.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MachineRecord {
-    /// QEMU's version.
-    pub qemu: String,
-    /// Which form of QEMU's command line: other arguments, other numbers.
-    pub command: u32,
-    /// What accelerates it, and why that.
-    pub accelerator: String,
-    /// The key of PID 1.
-    pub init: String,
-    /// Images of user space that guests boot with.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub images: Vec<ImageRecord>,
-    /// What was not as the scenarios ask.
-    pub notes: Vec<String>,
-}
-
-/// An image of user space, as run.yaml names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ImageRecord {
-    /// Which, and of which suite.
-    pub image: String,
-    /// Equal keys are the same bytes.
-    pub key: String,
-    /// `name version` of each package.
-    pub packages: Vec<String>,
-}
-
-/// A scenario as it was when the run began.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScenarioRef {
-    /// What the user wrote.
-    pub given: String,
-    /// Its hash: a changed scenario cannot be resumed.
-    pub hash: String,
-}
-
-/// A kernel of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KernelRecord {
-    /// What was asked for.
-    pub spec: KernelSpec,
-    /// The artifact's key.
-    pub key: String,
-    /// The source with its exact version.
-    pub source: String,
-    /// `uname -r`.
-    pub release: String,
-    /// First line of the compiler's version.
-    pub compiler: String,
-    /// The guest modules' key.
-    pub modules: String,
-    /// blake3 of its image: a series that touches nothing that is built changes none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub image: String,
-}
-
-impl Header {
-    /// Each kernel's compiler, by its name as asked for.
-    pub fn compilers(&self) -> BTreeMap<String, String> {
-        let kernels = self.kernels.iter();
-        kernels
-            .map(|k| (k.spec.to_string(), k.compiler.clone()))
-            .collect()
-    }
-}
 
 /// An open run folder; locked against a second process.
 pub struct Run {
@@ -286,42 +142,6 @@ impl Run {
         let id = id.escape_debug();
         let why = format!("`{id}` is no name for a run: letters, digits, `.`, `_` and `-`");
         Err(Fault::usage(why).into())
-    }
-
-    /// Reads the header of an earlier run.
-    pub fn header(results: &Path, id: &str) -> Result<Header> {
-        let path = results.join(id).join("run.yaml");
-        if Self::name(id).is_err() || !path.is_file() {
-            return Err(Fault::usage(format!(
-                "there is no run `{}` in {}; its folders are the runs",
-                id.escape_debug(),
-                results.display()
-            ))
-            .into());
-        }
-        let bytes = read_file(&path, MOST_BYTES)
-            .map_err(|e| Fault::usage(format!("{}: {e}", path.display())))?;
-        let text = String::from_utf8_lossy(&bytes);
-        if let Some(was) = other_schema(&text) {
-            let why = format!(
-                "{} has schema {was}; this program reads {SCHEMA}: begin a new run, or use the program that made it",
-                path.display()
-            );
-            return Err(Fault::usage(why).into());
-        }
-        let header: Header = serde_yaml::from_str(&text).map_err(|e| {
-            Fault::usage(format!(
-                "{} is damaged or of another version: {e}; its samples can be read, but the run cannot go on: begin a new one",
-                path.display()
-            ))
-        })?;
-        let path = path.display();
-        if header.id != id {
-            let was = header.id;
-            let why = format!("{path} is of run {was}: give the folder its name back");
-            return Err(Fault::usage(why).into());
-        }
-        Ok(header)
     }
 
     /// Keeps `scenarios` as they are now, so that the run can be read when their files have
@@ -503,14 +323,6 @@ impl Run {
         text.push('\n');
         write_whole(&self.dir.join("summary.json"), text.as_bytes())
     }
-}
-
-/// The schema of a run.yaml, where it is another than ours: its other keys may differ too.
-fn other_schema(text: &str) -> Option<u64> {
-    let yaml: serde_yaml::Value = serde_yaml::from_str(text).ok()?;
-    yaml.get("schema")?
-        .as_u64()
-        .filter(|s| *s != u64::from(SCHEMA))
 }
 
 /// Adds to an error that the disk of the results is full, if it is.

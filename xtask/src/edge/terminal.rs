@@ -9,14 +9,35 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Writes `text`, a result, as it is.
+use crate::core::fault::is_obeyed;
+
+/// What colours begin and end with (SGR): nothing else that a terminal obeys is written.
+const COLOURS: [&str; 4] = ["\x1b[0m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+
+/// `text` as it is shown: names in files that anybody may have written, and what guests and
+/// programs said, may hold what a terminal obeys.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let coloured = || COLOURS.iter().any(|colour| text[at..].starts_with(colour));
+        let harmless = matches!(c, '\n' | '\t') || !is_obeyed(c) || coloured();
+        shown.push(if harmless {
+            c
+        } else {
+            char::REPLACEMENT_CHARACTER
+        });
+    }
+    shown
+}
+
+/// Writes `text`, a result, without what a terminal would obey.
 ///
 /// # Errors
 /// When it cannot be written, save for a reader that has gone: a full disk loses results.
 pub fn out(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout
-        .write_all(text.as_bytes())
+        .write_all(shown(text).as_bytes())
         .and_then(|()| stdout.flush())
     {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e).context("writing to standard output"),
@@ -34,7 +55,7 @@ pub fn out_line(line: &str) -> Result<()> {
 
 /// Writes a line of progress, if anybody reads it.
 pub fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", shown(line));
 }
 
 /// How standard output may look.
@@ -89,6 +110,13 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_obeys_nothing_but_colours() {
+        let text = "a\x1b[2J\x1b]0;title\x07\r\u{202e}b\tc\n\x1b[31mMISSED\x1b[0m\x1b[5m";
+        let expected = "a\u{fffd}[2J\u{fffd}]0;title\u{fffd}\u{fffd}\u{fffd}b\tc\n\x1b[31mMISSED\x1b[0m\u{fffd}[5m";
+        assert_eq!(shown(text), expected);
+    }
 
     #[test]
     fn colour_only_where_it_may_be() {

@@ -107,7 +107,7 @@ fn of_scenarios(results: &Path, hashes: &BTreeSet<&str>) -> Result<Vec<(Header, 
     for dir in Run::matching(results, "*")? {
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         // What is of another version has other figures too.
-        let Ok(other) = Run::header(results, &id) else {
+        let Ok(other) = Header::read(results, &id) else {
             continue;
         };
         let mut theirs = other.scenarios.iter();

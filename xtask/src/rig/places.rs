@@ -134,7 +134,7 @@ impl Booth<'_> {
             if let Some(all) = self.all_of(&plan, &known) {
                 if finished(&dir) < boots {
                     // We were ended just before.
-                    let notes = Run::header(&self.runs, &label)?.machine.notes;
+                    let notes = Header::read(&self.runs, &label)?.machine.notes;
                     let run = Run::resume(&self.runs, &label, &plan)?;
                     self.finish(run, &plan, notes)?;
                 }
@@ -216,7 +216,7 @@ impl Booth<'_> {
             run.keep_scenarios([&*plan[0].scenario])?;
             return Ok(run);
         }
-        let was = Run::header(&self.runs, label)?;
+        let was = Header::read(&self.runs, label)?;
         rig.same_as(&was)?;
         let run = Run::resume(&self.runs, label, plan)?;
         run.keep_header(&header(was.begun))?;
@@ -264,7 +264,7 @@ impl Booth<'_> {
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let summary = summarise(&id, self.host.clone(), notes, plan, &run.results);
         run.finish(&summary)?;
-        let header = Run::header(&self.runs, &id)?;
+        let header = Header::read(&self.runs, &id)?;
         let history = History::default();
         draw(&dir, &header, &summary, plan, &run.results, history)?;
         write_whole(&dir.join(FINISHED), plan.len().to_string().as_bytes())?;

@@ -41,7 +41,7 @@ impl Stored {
     /// Usage: there is no such run, it is of another version or damaged, or its scenarios are
     /// no more what they were.
     pub fn read(root: &Path, results: &Path, id: &str) -> Result<Self> {
-        let header = Run::header(results, id)?;
+        let header = Header::read(results, id)?;
         let kept = Run::kept_scenarios(results, id);
         let mut scenarios = Vec::new();
         for was in &header.scenarios {

@@ -50,9 +50,9 @@ pub(super) fn job(
     let begun = jiff::Timestamp::now();
     let id = id(args, begun)?;
     let header = match &args.resume {
-        Some(run) => Some(Run::header(results, &Run::locate(results, run).1)?),
+        Some(run) => Some(Header::read(results, &Run::locate(results, run).1)?),
         None if args.run.is_some() && Run::is_begun(results, &id) => {
-            Some(Run::header(results, &id)?)
+            Some(Header::read(results, &id)?)
         }
         None => None,
     };
@@ -231,7 +231,7 @@ fn times(args: &Args, results: &Path, loaded: &[Scenario]) -> Result<BTreeMap<St
         return took(results, loaded);
     };
     let (results, id) = Run::locate(results, named);
-    Run::header(&results, &id)?;
+    Header::read(&results, &id)?;
     Ok(Run::times(&results.join(id)))
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Args;
 use crate::{
-    core::{fault::Fault, scenario::Scenario},
+    core::{fault::Fault, scenario::Scenario, yaml},
     edge::{
         files::{read_file, write_whole},
         store::Run,
@@ -106,7 +106,7 @@ impl Session {
         let wrong = |why: String| Fault::usage(format!("{}: {why}", path.display()));
         let bytes = read_file(&path, MOST_BYTES)
             .map_err(|e| wrong(format!("{e}; it is the folder of no search")))?;
-        let stored: Stored = serde_yaml::from_slice(&bytes)
+        let stored: Stored = yaml::read(&String::from_utf8_lossy(&bytes))
             .map_err(|e| wrong(format!("{e}; begin a new search")))?;
         if stored.schema != SCHEMA {
             let why = format!(

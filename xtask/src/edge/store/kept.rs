@@ -35,14 +35,20 @@ pub struct Folder {
 /// The runs in `results`, the oldest first, those that cannot be read before them.
 ///
 /// # Errors
-/// Usage: `results` is no place to look in.
+/// Usage: `results` is no folder.
 pub fn folders(results: &Path) -> Result<Vec<Folder>> {
+    if !results.is_dir() {
+        let results = results.display();
+        let why = format!("{results} is no folder: name one that runs are kept in");
+        return Err(Fault::usage(why).into());
+    }
     let read = |dir: PathBuf| {
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
-        let header = Run::header(results, &id).map_err(|e| text(&e));
+        let header = Header::read(results, &id).map_err(|e| text(&e));
         let summary = read_file(&dir.join("summary.json"), MOST_BYTES).ok();
+        let summary = summary.and_then(|bytes| serde_json::from_slice::<Summary>(&bytes).ok());
         Folder {
-            summary: summary.and_then(|bytes| serde_json::from_slice(&bytes).ok()),
+            summary: summary.filter(|s| s.has_names().is_ok()),
             bytes: usage(&dir),
             header,
             dir,

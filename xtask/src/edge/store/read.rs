@@ -43,7 +43,7 @@ impl Finished {
     /// edited.
     pub fn read(results: &Path, named: &str) -> Result<Self> {
         let (results, run) = &Run::locate(results, named);
-        let header = Run::header(results, run)?;
+        let header = Header::read(results, run)?;
         let dir = results.join(run);
         let read = |name: &str| {
             let path = dir.join(name);
@@ -68,6 +68,11 @@ impl Finished {
         }
         let summary: Summary =
             serde_json::from_str(&text).map_err(|e| wrong(format!("{e}; {again} anew")))?;
+        if summary.run != header.id {
+            return Err(wrong(format!("it is of another run; {again} anew")).into());
+        }
+        let named = summary.has_names();
+        named.map_err(|e| wrong(format!("{e}; {again} anew")))?;
         let samples = read("samples.csv")?;
         // With a failed boot the places of the others are not in the summary.
         let variants = || summary.scenarios.iter().flat_map(|s| &s.variants);
