@@ -63,7 +63,8 @@ impl KernelSpec {
 }
 
 impl fmt::Display for KernelSpec {
-    /// `6.1`, `6.1+parallel-shutdown`, `6.1+parallel-shutdown+debug`, `6.1+hz-1000`.
+    /// `6.1`, `6.1+parallel-shutdown`, `6.1+parallel-shutdown+debug`, `6.1+hz-1000`,
+    /// `6.1+SLOB=y`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)?;
         f.write_str(if self.small_sections {
@@ -80,8 +81,13 @@ impl fmt::Display for KernelSpec {
         self.without
             .iter()
             .try_for_each(|patch| write!(f, "+without-{patch}"))?;
-        if !self.options.is_empty() {
-            write!(f, "+options-{}", self.options.len())?;
+        match self.options.len() {
+            0..=8 => self
+                .options
+                .iter()
+                .try_for_each(|option| write!(f, "+{}", option.trim_start_matches("CONFIG_")))?,
+            // A search over them adds one to the other.
+            many => write!(f, "+options-{many}")?,
         }
         self.hz.iter().try_for_each(|hz| write!(f, "+hz-{hz}"))?;
         for (said, what) in [
@@ -216,7 +222,7 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                     series: scenario.variants[variant].series.clone(),
                     patches: scenario.variants[variant].patches,
                     without: None,
-                    options: Vec::new(),
+                    options: scenario.variants[variant].options.clone(),
                     small_sections: scenario.memory.is_some_and(|m| m.how == How::Real),
                     debug: overrides.debug,
                     hz: probing.hz,

@@ -27,6 +27,7 @@ pub fn lacks(trial: &Trial, release: &str, ready: bool) -> Option<String> {
             (strategy == Strategy::BuiltIn, "the driver as a part of it"),
             (probing.hz.is_some(), "another tick rate"),
             (probing.firmware_fallback, "asking user space for firmware"),
+            (!trial.variant().options.is_empty(), "another configuration"),
         ];
         let (_, what) = wants_own.iter().find(|w| w.0).copied()?;
         return Some(format!(

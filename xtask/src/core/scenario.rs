@@ -12,6 +12,7 @@ mod diagnose;
 mod judge;
 mod meanwhile;
 mod memory;
+mod options;
 mod parse;
 mod probing;
 mod profiles;
@@ -342,6 +343,9 @@ pub struct Variant {
     /// Only the first so many patches of the series; `None`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patches: Option<u32>,
+    /// Lines of kernel configuration on top of all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// Words added to the kernel command line.
     pub cmdline: Vec<String>,
     /// How its devices are probed.

@@ -62,6 +62,7 @@ pub fn variant(name: &str, order: Order) -> Variant {
         restart: Restart::Reset,
         max_tasks: None,
         unrecorded: false,
+        options: Vec::new(),
         coldplug: None,
         swap: BTreeMap::new(),
     }

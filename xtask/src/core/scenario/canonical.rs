@@ -108,6 +108,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
                     let variant = raw::Variant {
                         series: v.series.clone().map(Name),
                         patches: v.patches,
+                        options: v.options.clone(),
                         cmdline: v.cmdline.clone(),
                         probe: Some(v.probing.strategy),
                         hz: v.probing.hz,

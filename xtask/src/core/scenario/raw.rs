@@ -331,6 +331,10 @@ pub struct Variant {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10000))]
     pub patches: Option<u32>,
+    /// Lines of kernel configuration on top of all others, `CONFIG_X=y`; `=n` where it is not
+    /// to be set. Each variant with other ones has a kernel of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// Words added to the kernel's command line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cmdline: Vec<String>,

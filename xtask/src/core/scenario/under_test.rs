@@ -248,6 +248,7 @@ fn patched(name: &str, series: &str) -> Variant {
         restart: super::Restart::default(),
         max_tasks: None,
         unrecorded: false,
+        options: Vec::new(),
         coldplug: None,
         swap: Default::default(),
     }

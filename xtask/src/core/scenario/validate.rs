@@ -9,7 +9,7 @@ use super::{
     churn, cmdline, devices,
     diagnose::Sink,
     judge::{self, Context},
-    meanwhile, memory,
+    meanwhile, memory, options,
     parse::Known,
     probing::{self, Around},
     profiles::{self, Profiles},
@@ -400,6 +400,7 @@ fn variants(
                 let at = at.key("max_tasks");
                 sink.add_with(at.position(), || format!("{at} must be 1 to {MAX_TASKS}"));
             }
+            options::check(&variant.options, &at.key("options"), sink);
             cmdline::check(&variant.cmdline, &at.key("cmdline"), sink);
             swaps(
                 &variant.swap,
@@ -412,6 +413,7 @@ fn variants(
                 name: key.clone(),
                 series: variant.series.as_ref().map(|s| s.0.clone()),
                 patches: variant.patches,
+                options: variant.options.clone(),
                 cmdline: variant.cmdline.clone(),
                 probing: probing::read(variant, &at, around, sink),
                 order: variant.order,

@@ -42,6 +42,31 @@ fn strategies_and_tick_rates_are_those_that_there_are() {
 }
 
 #[test]
+fn options_are_lines_of_a_configuration() {
+    variant(
+        "options: [CONFIG_SLOB=y, CONFIG_SLUB=n]",
+        expect!["no error"],
+    );
+    variant(
+        "options: [SLOB=y, \"CONFIG_A=\", \"CONFIG_A=a b\", CONFIG_B=y, CONFIG_B=n, \"CONFIG_C=\\e\", CONFIG_=y]",
+        expect![[r#"
+            x.yaml:11:36: variants.stock.options[0]: `SLOB=y` is no option: write CONFIG_X=y, CONFIG_X=n or CONFIG_X=VALUE
+            x.yaml:11:44: variants.stock.options[1]: `CONFIG_A=` is no option: write CONFIG_X=y, CONFIG_X=n or CONFIG_X=VALUE
+            x.yaml:11:57: variants.stock.options[2]: `CONFIG_A=a b` is no option: write CONFIG_X=y, CONFIG_X=n or CONFIG_X=VALUE
+            x.yaml:11:85: variants.stock.options[4]: CONFIG_B is there already
+            x.yaml:11:97: variants.stock.options[5]: `CONFIG_C=�` is no option: write CONFIG_X=y, CONFIG_X=n or CONFIG_X=VALUE
+            x.yaml:11:112: variants.stock.options[6]: `CONFIG_=y` is no option: write CONFIG_X=y, CONFIG_X=n or CONFIG_X=VALUE
+        "#]],
+    );
+    variant(
+        "options: [CONFIG_A=y, CONFIG_B=y, CONFIG_C=y, CONFIG_D=y, CONFIG_E=y, CONFIG_F=y, CONFIG_G=y, CONFIG_H=y, CONFIG_I=y]",
+        expect![[r#"
+            x.yaml:11:35: variants.stock.options: more than 8; make a fragment of images/kernels/fragments of them
+        "#]],
+    );
+}
+
+#[test]
 fn a_built_in_driver_comes_before_whatever_could_be_done_to_it() {
     variant("probe: built-in", expect!["no error"]);
     variant(

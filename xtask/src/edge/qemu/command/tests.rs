@@ -71,6 +71,7 @@ fn scenario() -> Scenario {
             restart: Restart::Reset,
             max_tasks: None,
             unrecorded: false,
+            options: Vec::new(),
             coldplug: None,
             swap: BTreeMap::new(),
         }],
