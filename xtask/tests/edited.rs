@@ -147,6 +147,102 @@ fn a_header_of_thousands_of_levels_is_refused_at_once() {
     assert_eq!(code, 2, "{error}");
 }
 
+/// A plan of it would not fit into memory.
+#[test]
+fn a_header_that_asks_for_too_much_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = run(dir.path()).join("run.yaml");
+    let good = fs::read_to_string(&path).unwrap();
+    assert!(good.contains("\nrepeats: 1\n"), "{good}");
+    for n in [0, 10_001, 4_294_967_295_u32] {
+        fs::write(
+            &path,
+            good.replace("\nrepeats: 1\n", &format!("\nrepeats: {n}\n")),
+        )
+        .unwrap();
+        for args in [
+            &["report", "run"][..],
+            &["merge", "run"],
+            &["compare", "run", "run"],
+        ] {
+            let (code, _, error) = said_of(dir.path(), args);
+            assert_eq!(code, 2, "{args:?}: {error}");
+            assert!(error.contains("`repeats`"), "{args:?}: {error}");
+        }
+    }
+    // Not read before it is refused.
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(3 << 30).unwrap();
+    let (code, _, error) = said_of(dir.path(), &["trend", "run"]);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("has more than"), "{error}");
+}
+
+/// `edit` is made to the summary of a good run; what the readers say then.
+fn edited_summary(edit: &dyn Fn(&mut Value), want: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = run(dir.path()).join("summary.json");
+    let mut summary: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    edit(&mut summary);
+    fs::write(&path, summary.to_string()).unwrap();
+    for args in READERS {
+        let (code, _, error) = said_of(dir.path(), args);
+        assert_eq!(code, 2, "{args:?}: {error}");
+        assert!(error.contains(want), "{args:?}: {error}");
+    }
+    let (_, text, _) = said(xtask(&[
+        "list",
+        &format!("--runs={}", dir.path().display()),
+    ]));
+    assert!(text.contains("summary.json cannot be read"), "{text}");
+}
+
+#[test]
+fn figures_that_are_not_of_the_samples_are_refused_everywhere() {
+    edited_summary(
+        &|s| s["scenarios"][0]["variants"][0]["metrics"]["boot"]["median"] = 1.into(),
+        "boot of written/serial is not the median of its samples",
+    );
+    edited_summary(
+        &|s| s["scenarios"][0]["variants"][1]["clock"] = "wall".into(),
+        "written has variants of both clocks",
+    );
+    edited_summary(&|s| s["schema"] = 0.into(), "has schema 0");
+}
+
+/// The baseline that is there is the old one or the new one, whenever its writer is killed.
+#[test]
+fn a_baseline_survives_whoever_replaces_it() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path());
+    let scenario = parse("written.yaml", WRITTEN, &Known::default()).unwrap();
+    let slower = Scripted::new(|trial, _| {
+        let mut calls = shutdowns(trial, SHUTDOWN);
+        calls.iter_mut().for_each(|c| c.3 += MS);
+        Ok(RawBoot {
+            channel: channel(trial, &calls),
+            ..good(trial)
+        })
+    });
+    bench(dir.path(), header("other"), &scenario, 1, &slower);
+    let results = dir.path().to_str().unwrap();
+    let (code, _, error) = said_of(dir.path(), &["baseline", "save", "run"]);
+    assert_eq!(code, 0, "{error}");
+    for n in 0..40_u64 {
+        let named = ["run", "other"][n as usize % 2];
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .args(["baseline", "save", named, "--replace", "--results", results])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(n * 1500));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let codes = ["run", "other"].map(|r| said_of(dir.path(), &["baseline", "check", r]).0);
+        assert!(matches!(codes, [0, 1] | [1, 0]), "{codes:?}");
+    }
+}
+
 #[test]
 fn a_device_that_the_scenario_has_not_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -198,9 +294,15 @@ fn where_there_is_no_run_it_is_said() {
         assert_eq!((code, &*text), (Some(2), ""), "{error}");
         assert!(error.contains("is no folder"), "{error}");
     }
-    let (code, _, error) = said_of(dir.path(), &["trend", "night*"]);
-    assert_eq!(code, 2, "{error}");
-    assert!(error.contains("no run fits night*"), "{error}");
+    run(dir.path());
+    for args in [
+        &["trend", "night*"][..],
+        &["report", "run", "--trend", "night*"],
+    ] {
+        let (code, _, error) = said_of(dir.path(), args);
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains("no run fits night*"), "{error}");
+    }
 }
 
 #[test]
@@ -210,7 +312,7 @@ fn a_form_of_numbers_says_what_has_none() {
     let machine = Scripted::new(|trial, _| {
         Ok(match trial.variant().name.as_str() {
             "parallel" => RawBoot {
-                end: End::Splat("BUG: \u{1b}[2J".into()),
+                end: End::Splat("BUG: \u{1b}[31m\n0 slower, 0 faster".into()),
                 ..good(trial)
             },
             _ => good(trial),

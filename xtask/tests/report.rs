@@ -202,7 +202,7 @@ fn earlier_runs_are_its_trend() {
     assert_eq!(plot.matches("<circle").count(), 2 * 13 + 1, "{plot}");
     // Later runs are none of an earlier one's past, unless they are named.
     let early = drawn(&["night05"]);
-    assert!(early.contains("Over 5 runs") && early.contains("can be told from 10 runs on"));
+    assert!(early.contains("Over 5 runs") && early.contains("can be told from 11 runs on"));
     assert!(!early.contains("night07"));
     let named = drawn(&["night05", "--trend", "night0[3-9]", "night1*"]);
     assert!(named.contains("Over 11 runs") && named.contains("night07 (linux fedcba)"));

@@ -10,9 +10,9 @@ const NEVER_COMES: u32 = u32::MAX - 3;
 pub const NEVER_AFTER: u32 = u32::MAX - 4;
 
 /// A translated block; lives as long as QEMU does.
-#[repr(C)]
+// What is looked at each time lies in one line of the host's cache.
+#[repr(C, align(64))]
 pub struct Block {
-    // What is looked at each time comes first, so that it lies together.
     /// Address of the first instruction.
     pub pc: u64,
     /// Bytes, less one.

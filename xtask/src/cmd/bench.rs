@@ -280,9 +280,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         terminal::out_line(&serde_json::to_string_pretty(&summary)?)?;
     } else {
         let look = terminal::look();
-        terminal::out(&look.painted(&text))?;
+        terminal::out_report(&text)?;
         if let Some(width) = look.width {
-            terminal::out(&chart::bars(&summary, width, look.colour))?;
+            terminal::out_drawn(&chart::bars(&summary, width, look.colour))?;
         }
     }
     hand_on(args, &header, &summary, &text)?;

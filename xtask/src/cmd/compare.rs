@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.json {
         terminal::out_line(&serde_json::to_string_pretty(&comparison)?)?;
     } else {
-        terminal::out(&terminal::look().painted(&comparison.text()))?;
+        terminal::out_report(&comparison.text())?;
     }
     Ok(comparison.exit())
 }

@@ -141,8 +141,8 @@ fn run_entry(folder: &Folder) -> serde_json::Value {
     };
     let given = header.scenarios.iter();
     let scenarios: Vec<_> = match &folder.summary {
-        Some(summary) => summary.scenarios.iter().map(|s| s.name.as_str()).collect(),
-        None => given.map(|s| s.given.as_str()).collect(),
+        Some(Ok(summary)) => summary.scenarios.iter().map(|s| s.name.as_str()).collect(),
+        _ => given.map(|s| s.given.as_str()).collect(),
     };
     let mut kernels: Vec<_> = header.kernels.iter().map(|k| k.release.as_str()).collect();
     kernels.dedup();
@@ -155,8 +155,10 @@ fn run_entry(folder: &Folder) -> serde_json::Value {
 
 /// How a run that can be read ended, in a few words.
 fn state(folder: &Folder) -> String {
-    let Some(summary) = &folder.summary else {
-        return "not finished".into();
+    let summary = match &folder.summary {
+        None => return "not finished".into(),
+        Some(Err(_)) => return "summary.json cannot be read".into(),
+        Some(Ok(summary)) => summary,
     };
     let shard = folder.header.as_ref().ok().and_then(|h| h.shard.as_ref());
     let how = |exit| match exit {

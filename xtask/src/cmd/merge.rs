@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.json {
         terminal::out_line(&serde_json::to_string_pretty(&summary)?)?;
     } else {
-        terminal::out(&terminal::look().painted(&text))?;
+        terminal::out_report(&text)?;
     }
     if let Some(path) = &args.markdown {
         export::append(path, &text)?;

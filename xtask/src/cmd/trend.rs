@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::{
     core::{
-        fault::{Exit, Fault},
+        fault::Exit,
         stats::verdict::Limits,
         trend::trend,
         units::{Fraction, Nanos},
@@ -15,7 +15,7 @@ use crate::{
     edge::terminal,
     rig::{
         self,
-        history::{Kept, dirs},
+        history::{Kept, dirs, none},
     },
 };
 
@@ -49,12 +49,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let results = rig::results(args.results.as_deref())?;
     let mut kept = Kept::read(&results, &dirs(&results, &args.runs)?);
     if kept.runs.is_empty() {
-        let why = match kept.left_out.is_empty() {
-            true if args.runs.is_empty() => format!("there is no run in {}", results.display()),
-            true => format!("no run fits {}", args.runs.join(" ")),
-            false => format!("no run can be read:\n- {}", kept.left_out.join("\n- ")),
-        };
-        return Err(Fault::usage(why).into());
+        return Err(none(&results, &args.runs, &kept.left_out).into());
     }
     let series = kept.series();
     let limits = |clock| {
@@ -69,7 +64,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.json {
         terminal::out_line(&serde_json::to_string_pretty(&found)?)?;
     } else {
-        terminal::out(&terminal::look().painted(&found.text()))?;
+        terminal::out_report(&found.text())?;
     }
     Ok(found.exit())
 }

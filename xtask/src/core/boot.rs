@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     blame, console,
     event::{self, BootLog, Mark, Stamp},
-    fault::Exit,
+    fault::{Exit, is_obeyed},
     ideal::{self, Ideal, Means},
     machine::{End, RawBoot},
     oracle,
@@ -53,14 +53,17 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Completed => f.write_str("completed"),
-            Self::Panic(why) => write!(f, "panic: {why}"),
-            Self::Hang(why) => write!(f, "hang: {why}"),
-            Self::LostResult(why) => write!(f, "lost result: {why}"),
-            Self::Infrastructure(why) => write!(f, "infrastructure: {why}"),
-            Self::NotAvailable(why) => write!(f, "not available: {why}"),
-        }
+        let (what, why) = match self {
+            Self::Completed => return f.write_str("completed"),
+            Self::Panic(why) => ("panic", why),
+            Self::Hang(why) => ("hang", why),
+            Self::LostResult(why) => ("lost result", why),
+            Self::Infrastructure(why) => ("infrastructure", why),
+            Self::NotAvailable(why) => ("not available", why),
+        };
+        // One line, whatever a guest or an edited file says.
+        let why = why.replace('\n', " ").replace(is_obeyed, "\u{fffd}");
+        write!(f, "{what}: {why}")
     }
 }
 

@@ -96,7 +96,12 @@ pub fn refused(error: anyhow::Error) -> anyhow::Error {
 /// An error for people: its causes in one text, without what a terminal would obey. Names
 /// of files, and whatever a guest or a file said, may hold anything.
 pub fn text(error: &anyhow::Error) -> String {
-    format!("{error:#}").replace(|c: char| is_obeyed(c) && c != '\n', "\u{fffd}")
+    const MOST: usize = 16 << 10;
+    let text = format!("{error:#}").replace(|c: char| is_obeyed(c) && c != '\n', "\u{fffd}");
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
 }
 
 /// Whether a terminal does something for `c` but show it: control characters, and those that
@@ -123,5 +128,7 @@ mod tests {
     fn a_terminal_obeys_no_error() {
         let error = anyhow::anyhow!("a\u{1b}[2Jb\r\nc").context("reading x\u{7}");
         assert_eq!(text(&error), "reading x\u{fffd}: a\u{fffd}[2Jb\u{fffd}\nc");
+        let long = anyhow::anyhow!("\u{e4}".repeat(1 << 20));
+        assert!(text(&long).len() < 40_000);
     }
 }

@@ -4,13 +4,14 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Component, Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::files::{self, read_file, write_whole};
+use super::files::{self, UNFINISHED, list, read_file, write_whole};
 use crate::core::{compare::Identity, fault::Fault, yaml};
 
 /// What to do about one that cannot be read.
@@ -56,32 +57,58 @@ fn place(folder: &Path, scenario: &str) -> Result<PathBuf> {
     }
 }
 
-/// Writes the baseline of `scenario`, replacing an earlier one.
+/// Writes the baseline of `scenario`, replacing an earlier one: there is the one or the other.
 ///
 /// # Errors
-/// Usage: it is no name; the disk's.
+/// Usage: it is no name, or something else is in its place; the disk's.
 pub fn save(folder: &Path, scenario: &str, identity: &Identity, samples: &str) -> Result<()> {
     let dir = place(folder, scenario)?;
-    write(&dir, identity, samples).map_err(|e| {
-        // Of one that was not there before nothing stays.
-        let _ = fs::remove_dir(&dir);
+    let known = |name: &str| ["baseline.yaml", "samples.csv"].contains(&name);
+    let odd = list(&dir)
+        .into_iter()
+        .find(|(name, path)| !(path.is_file() && (known(name) || name.starts_with(UNFINISHED))));
+    if odd.is_some() || dir.symlink_metadata().is_ok_and(|m| !m.is_dir()) {
+        let odd = odd.map_or(dir, |(_, path)| path);
+        let why = format!(
+            "{} is no part of a baseline: move it away first",
+            odd.display()
+        );
+        return Err(Fault::usage(why).into());
+    }
+    write(folder, &dir, identity, samples).map_err(|e| {
         const ADVICE: &str = "free some there, or keep baselines elsewhere with --results DIR";
         files::explain(e, folder, files::free_space(folder), ADVICE)
     })
 }
 
-fn write(dir: &Path, identity: &Identity, samples: &str) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+fn write(folder: &Path, dir: &Path, identity: &Identity, samples: &str) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    files::sweep(folder);
+    let beside = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempdir_in(folder)
+        .with_context(|| format!("making a folder in {}", folder.display()))?;
+    let held = fs::File::open(beside.path())?;
+    files::lock(&held);
     let file = File {
         schema: SCHEMA,
         identity: identity.clone(),
         samples: blake3::hash(samples.as_bytes()).to_hex().to_string(),
     };
-    write_whole(&dir.join("samples.csv"), samples.as_bytes())?;
+    write_whole(&beside.path().join("samples.csv"), samples.as_bytes())?;
     write_whole(
-        &dir.join("baseline.yaml"),
+        &beside.path().join("baseline.yaml"),
         serde_yaml::to_string(&file)?.as_bytes(),
-    )
+    )?;
+    match dir.exists() {
+        true => files::exchange(beside.path(), dir)?,
+        false => {
+            let moved = fs::rename(beside.path(), dir);
+            moved.with_context(|| format!("putting {} in its place", dir.display()))?;
+        }
+    }
+    files::sync_dir(folder)
 }
 
 /// Whether there is a baseline of `scenario`.
@@ -149,6 +176,44 @@ mod tests {
             );
         }
         assert!(place(dir.path(), "guest-10000@100").is_ok());
+    }
+
+    fn identity(scenario: &str) -> Identity {
+        Identity {
+            scenario: scenario.into(),
+            qemu: "10".into(),
+            command: 1,
+            init: "i".into(),
+            kernels: Default::default(),
+            compilers: Default::default(),
+        }
+    }
+
+    #[test]
+    fn one_is_replaced_at_once_and_nothing_stays_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for samples in ["one", "two"] {
+            save(dir.path(), "s", &identity(samples), samples).unwrap();
+            let read = load(dir.path(), "s").unwrap();
+            assert_eq!(
+                (&*read.samples, &*read.identity.scenario),
+                (samples, samples)
+            );
+            assert_eq!(list(dir.path()).len(), 1);
+        }
+        // Something that somebody put there is not thrown away.
+        for name in ["notes.txt", "samples.csv"] {
+            let path = dir.path().join("s").join(name);
+            let _ = fs::remove_file(&path);
+            fs::create_dir(&path).unwrap();
+            let error = save(dir.path(), "s", &identity("x"), "x").unwrap_err();
+            assert!(error.to_string().contains(name), "{error:#}");
+            assert_eq!(
+                crate::core::fault::exit_of(&error),
+                crate::core::fault::Exit::Usage
+            );
+            fs::remove_dir(&path).unwrap();
+        }
     }
 
     /// A pipe would be waited for.

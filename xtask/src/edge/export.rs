@@ -12,7 +12,8 @@ use super::files::{self, free_space, write_whole};
 /// # Errors
 /// When the disk is full or fails.
 pub fn write(dir: &Path, name: &str, text: &str) -> Result<()> {
-    const ADVICE: &str = "free some there; `cargo xtask report RUN` draws the run again";
+    const ADVICE: &str = "free some there, then give the command again";
+    files::sweep(dir);
     write_whole(&dir.join(name), text.as_bytes())
         .map_err(|e| files::explain(e, dir, free_space(dir), ADVICE))
 }
@@ -24,6 +25,7 @@ pub fn write(dir: &Path, name: &str, text: &str) -> Result<()> {
 pub fn write_to(path: &Path, text: &str) -> Result<()> {
     const ADVICE: &str = "free some there, or write to another disk with --out FILE";
     files::to_be_written(path)?;
+    files::sweep(path.parent().unwrap_or(Path::new(".")));
     write_whole(path, text.as_bytes())
         .map_err(|e| files::explain(e, path, free_space(path), ADVICE))
 }

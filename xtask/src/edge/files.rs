@@ -3,14 +3,15 @@
 //! saying that it was the disk.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io::{self, ErrorKind, Read, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::{Context, Result};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 
 use crate::core::{
     fault::{Exit, Fault, exit_of},
@@ -171,6 +172,48 @@ pub fn sync_dir(dir: &Path) -> Result<()> {
         .with_context(|| format!("flushing {}", dir.display()))
 }
 
+/// What is being written has a name that begins so until it is whole.
+pub const UNFINISHED: &str = ".tmp-bootrig-";
+
+/// Removes from `dir` what writers left that were killed: unfinished for a minute, and nobody
+/// has it locked.
+pub fn sweep(dir: &Path) {
+    const A_MINUTE: Duration = Duration::from_secs(60);
+    for (name, path) in list(dir) {
+        let old = |m: Metadata| {
+            m.modified()
+                .is_ok_and(|t| t.elapsed().is_ok_and(|e| e > A_MINUTE))
+        };
+        let dead = || File::open(&path).is_ok_and(|file| lock(&file));
+        if name.starts_with(UNFINISHED) && path.symlink_metadata().is_ok_and(old) && dead() {
+            remove(&path);
+        }
+    }
+}
+
+/// Whether `file` could be locked; it is until it is closed.
+pub fn lock(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Puts the folder `new`, which is whole, in the place of `old`, at once; `new` is what was
+/// there before then.
+///
+/// # Errors
+/// When the disk fails.
+pub fn exchange(new: &Path, old: &Path) -> Result<()> {
+    let context = || format!("putting {} in its place", old.display());
+    if renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE).is_ok() {
+        return Ok(());
+    }
+    // A file system that cannot: between the two steps there is none of that name, and both
+    // are whole.
+    let aside = new.with_extension("before");
+    fs::rename(old, &aside).with_context(context)?;
+    fs::rename(new, old).with_context(context)?;
+    fs::rename(&aside, new).with_context(context)
+}
+
 /// Writes a file whole or not at all: beside, flushed, renamed.
 ///
 /// # Errors
@@ -182,9 +225,10 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
-        .prefix(".tmp-")
+        .prefix(UNFINISHED)
         .tempfile_in(parent)
         .with_context(context)?;
+    lock(file.as_file());
     file.write_all(bytes)
         .and_then(|()| file.as_file().sync_all())
         .with_context(context)?;
@@ -273,6 +317,37 @@ mod tests {
         assert_eq!(explained(make(), Ok(Bytes(3 << 30))), "make exited with 2");
         let usage = || Fault::usage("no such run").into();
         assert_eq!(explained(usage(), Ok(Bytes(0))), "no such run");
+    }
+
+    #[test]
+    fn what_killed_writers_left_is_swept_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: u64| {
+            let path = dir.path().join(name);
+            let file = File::create(&path).unwrap();
+            let then = SystemTime::now() - Duration::from_secs(age);
+            file.set_modified(then).unwrap();
+            file
+        };
+        let dead = format!("{UNFINISHED}dead");
+        make(&dead, 3600);
+        make(".tmp-of-somebody", 3600);
+        make(&format!("{UNFINISHED}young"), 1);
+        let held = make(&format!("{UNFINISHED}held"), 3600);
+        assert!(lock(&held));
+        let folder = dir.path().join(format!("{UNFINISHED}folder"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("a"), "a").unwrap();
+        let then = SystemTime::now() - Duration::from_secs(3600);
+        File::open(&folder).unwrap().set_modified(then).unwrap();
+        sweep(dir.path());
+        let left: Vec<_> = list(dir.path()).into_iter().map(|(name, _)| name).collect();
+        let want = [
+            ".tmp-bootrig-held",
+            ".tmp-bootrig-young",
+            ".tmp-of-somebody",
+        ];
+        assert_eq!(left, want);
     }
 
     #[test]

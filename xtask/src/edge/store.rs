@@ -39,6 +39,9 @@ use crate::core::{
 /// some 100 MB.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// The longest summary.json: a hundred thousand devices have some 20 MB a variant.
+const MOST_SUMMARY_BYTES: u64 = 256 << 20;
+
 /// The longest scenario that a run keeps: ten thousand devices have some 1 MB.
 const MOST_SCENARIO_BYTES: u64 = 64 << 20;
 /// The folder of a run's scenarios.
@@ -102,6 +105,7 @@ impl Run {
     /// or by its folder's path, as it is printed.
     pub fn locate(results: &Path, named: &str) -> (PathBuf, String) {
         let path = Path::new(named);
+        let named = named.trim_end_matches('/');
         match (path.parent(), path.file_name().and_then(|n| n.to_str())) {
             (Some(parent), Some(id)) if parent.components().next().is_some() => {
                 (parent.to_owned(), id.to_owned())
@@ -233,12 +237,15 @@ impl Run {
             .append(true)
             .open(&lock_path)
             .with_context(|| format!("opening {}", lock_path.display()))?;
-        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !files::lock(&lock) {
             return Err(Fault::usage(format!(
                 "run {} is being made by another process; wait for it or stop it",
                 dir.display()
             ))
             .into());
+        }
+        for part in ["", "trials", "console"] {
+            files::sweep(&dir.join(part));
         }
         let csv_path = dir.join("samples.csv");
         write_whole(&csv_path, samples::HEADER.as_bytes())?;

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::{
     core::{
-        fault::text,
+        fault::{Fault, text},
         metric::{Kind, Unit},
         scenario::{Clock, Scenario},
         stats::verdict::Limits,
@@ -82,6 +82,9 @@ pub fn history(
         [] => Kept::read(results, &earlier(results, header)?),
         named => Kept::read(results, &dirs(results, named)?),
     };
+    if !named.is_empty() && kept.runs.is_empty() {
+        return Err(none(results, named, &kept.left_out).into());
+    }
     kept.runs.retain(|run| run.header.id != header.id);
     let (begun, id) = (header.begun.clone(), header.id.clone());
     let later = |run: &Finished| (&run.header.begun, &run.header.id) > (&begun, &id);
@@ -151,6 +154,16 @@ fn earlier(results: &Path, header: &Header) -> Result<Vec<PathBuf>> {
     let found = of_scenarios(results, &own)?.into_iter().rev();
     let latest = found.filter(before).take(MOST_RUNS - 1);
     Ok(latest.map(|(_, dir)| dir).take_while(|d| fits(d)).collect())
+}
+
+/// Why there is nothing to draw a trend from: none of the runs that are `named` (all in
+/// `results` where none is) is there or can be read.
+pub fn none(results: &Path, named: &[String], left_out: &[String]) -> Fault {
+    Fault::usage(match (left_out, named) {
+        ([], []) => format!("there is no run in {}", results.display()),
+        ([], named) => format!("no run fits {}", named.join(" ")),
+        (why, _) => format!("no run can be read:\n- {}", why.join("\n- ")),
+    })
 }
 
 /// The folders of the runs that are named.

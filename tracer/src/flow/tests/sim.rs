@@ -103,7 +103,9 @@ impl Sim {
         let sink = Sink::default();
         let out = Out::to(sink.clone());
         let mut flow = Flow::new(Spec::parse(&text).unwrap(), true, out);
-        (0..2).for_each(|cpu| flow.cpu_appears(cpu));
+        for cpu in 0..2 {
+            flow.cpu_appears(cpu);
+        }
         Self {
             flow,
             sink,

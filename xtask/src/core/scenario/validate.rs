@@ -28,7 +28,8 @@ pub(super) const MAX_DURATION: Nanos = Nanos(3_600_000_000_000);
 const MIN_MEMORY: Bytes = Bytes(64 << 20);
 const MAX_MEMORY: Bytes = Bytes(16 << 40);
 const MAX_CPUS: u32 = 64;
-const MAX_REPEATS: u32 = 10_000;
+/// Boots of a variant at the most.
+pub const MAX_REPEATS: u32 = 10_000;
 const MAX_PATCHES: u32 = 10_000;
 const MAX_TASKS: u32 = 65_536;
 const MAX_VARIANTS: usize = 256;

@@ -12,8 +12,9 @@ use super::{median, random};
 
 /// The fewest values on a side of a change.
 pub const FEWEST: usize = 3;
-/// The fewest values of a series in which a change can be significant.
-pub const SHORTEST: usize = 10;
+/// The fewest values of a series in which a change can be significant: of ten values a step in
+/// the middle is one of 252 orders that are as far apart, its mirror image another.
+pub const SHORTEST: usize = 11;
 /// Permutations a split is tested with.
 const PERMUTATIONS: usize = 499;
 /// How improbable a split must be in a series without change.
@@ -130,6 +131,18 @@ mod tests {
     use super::*;
     use crate::core::stats::tests::noisy;
     use proptest::prelude::*;
+
+    /// What docs/method.md says of few runs.
+    #[test]
+    fn a_clean_step_needs_eleven_runs_and_more_near_an_end() {
+        let step = |before: usize, after: usize| {
+            let values = [vec![1_000_u64; before], vec![2_000; after]].concat();
+            changes(&values) == [before]
+        };
+        assert!((FEWEST..=7).all(|before| !step(before, 10 - before)));
+        assert!(step(5, 6) && step(6, 5));
+        assert!(step(3, 11) && step(11, 3));
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]

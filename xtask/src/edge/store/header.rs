@@ -10,17 +10,20 @@ use std::{
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{MOST_BYTES, Run};
+use super::Run;
 use crate::{
     core::{
         fault::Fault,
         plan::{KernelSpec, Overrides, Trial, whole},
-        scenario::{Clock, Scenario, UnderTest},
+        scenario::{Clock, MAX_REPEATS, Scenario, UnderTest},
         shard::Cut,
         yaml,
     },
     edge::files::read_file,
 };
+
+/// The longest run.yaml: the boots that a shard was dealt are the most of it.
+const MOST_HEADER_BYTES: u64 = 4 << 20;
 
 /// Version of run.yaml and of the stored trials.
 pub const SCHEMA: u32 = 1;
@@ -80,35 +83,47 @@ impl Header {
             ))
             .into());
         }
-        let bytes = read_file(&path, MOST_BYTES).map_err(|e| {
+        let bytes = read_file(&path, MOST_HEADER_BYTES).map_err(|e| {
             Fault::usage(format!(
                 "{}: {e}; restore it, or remove the run",
                 path.display()
             ))
         })?;
         let text = String::from_utf8_lossy(&bytes);
-        if let Some(was) = other_schema(&text) {
+        let damaged = |e: String| {
+            Fault::usage(format!(
+                "{} is damaged or of another version: {e}; its samples can be read, but the run cannot go on: begin a new one",
+                path.display()
+            ))
+        };
+        let document: serde_yaml::Value = yaml::read(&text).map_err(damaged)?;
+        // Of another version its other keys may be other ones too.
+        let was = document.get("schema").and_then(serde_yaml::Value::as_u64);
+        if let Some(was) = was.filter(|s| *s != u64::from(SCHEMA)) {
             let why = format!(
                 "{} has schema {was}; this program reads {SCHEMA}: begin a new run, or use the program that made it",
                 path.display()
             );
             return Err(Fault::usage(why).into());
         }
-        let header: Self = yaml::read(&text).map_err(|e| {
-            Fault::usage(format!(
-                "{} is damaged or of another version: {e}; its samples can be read, but the run cannot go on: begin a new one",
-                path.display()
-            ))
-        })?;
+        let header: Self = serde_yaml::from_value(document).map_err(|e| damaged(e.to_string()))?;
         let path = path.display();
         if header.id != id {
             let was = header.id;
             let why = format!("{path} is of run {was}: give the folder its name back");
             return Err(Fault::usage(why).into());
         }
+        if header
+            .repeats
+            .is_some_and(|n| !(1..=MAX_REPEATS).contains(&n))
+        {
+            let why =
+                format!("{path}: `repeats` is 1 to {MAX_REPEATS}: restore it, or remove the run");
+            return Err(Fault::usage(why).into());
+        }
         // Runs are sorted by it, and it goes into tables that others read.
-        let of_a_time = |b: u8| b.is_ascii_digit() || b"-:.+TZ".contains(&b);
-        if !header.begun.bytes().all(of_a_time) {
+        let of_a_time = |b: u8| b.is_ascii_digit() || b"-:.TZ".contains(&b);
+        if !header.begun.bytes().all(of_a_time) || !header.begun.ends_with('Z') {
             let begun: String = header.begun.escape_debug().take(80).collect();
             let why = format!("{path}: `{begun}` is no time: restore it, or remove the run");
             return Err(Fault::usage(why).into());
@@ -213,12 +228,4 @@ pub struct KernelRecord {
     /// blake3 of its image: a series that touches nothing that is built changes none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
-}
-
-/// The schema of a run.yaml, where it is another than ours: its other keys may differ too.
-fn other_schema(text: &str) -> Option<u64> {
-    let yaml: serde_yaml::Value = yaml::read(text).ok()?;
-    yaml.get("schema")?
-        .as_u64()
-        .filter(|s| *s != u64::from(SCHEMA))
 }

@@ -10,13 +10,13 @@ use std::{
 use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Header, MOST_BYTES, Run};
+use super::{Header, Run, read::summary};
 use crate::{
     core::{
         fault::{Fault, text},
         summary::Summary,
     },
-    edge::files::{read_file, remove, usage},
+    edge::files::{remove, usage},
 };
 
 /// A run's folder, and what is in it.
@@ -26,8 +26,8 @@ pub struct Folder {
     pub dir: PathBuf,
     /// run.yaml, or why it cannot be read.
     pub header: Result<Header, String>,
-    /// summary.json, where the run has one that can be read.
-    pub summary: Option<Summary>,
+    /// summary.json, or why it cannot be read; `None`: the run was not finished.
+    pub summary: Option<Result<Summary, String>>,
     /// Bytes on disk.
     pub bytes: u64,
 }
@@ -45,10 +45,10 @@ pub fn folders(results: &Path) -> Result<Vec<Folder>> {
     let read = |dir: PathBuf| {
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let header = Header::read(results, &id).map_err(|e| text(&e));
-        let summary = read_file(&dir.join("summary.json"), MOST_BYTES).ok();
-        let summary = summary.and_then(|bytes| serde_json::from_slice::<Summary>(&bytes).ok());
+        let there = dir.join("summary.json").exists();
+        let summary = there.then(|| summary(&dir, "`cargo xtask bench --resume` writes it"));
         Folder {
-            summary: summary.filter(|s| s.has_names().is_ok()),
+            summary: summary.map(|read| read.map_err(|e| text(&e))),
             bytes: usage(&dir),
             header,
             dir,

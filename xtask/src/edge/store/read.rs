@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use serde::Deserialize;
 
-use super::{Header, MOST_BYTES, Run, trial_file};
+use super::{Header, MOST_BYTES, MOST_SUMMARY_BYTES, Run, trial_file};
 use crate::{
     core::{
         boot::TrialResult,
@@ -45,38 +45,16 @@ impl Finished {
         let (results, run) = &Run::locate(results, named);
         let header = Header::read(results, run)?;
         let dir = results.join(run);
-        let read = |name: &str| {
-            let path = dir.join(name);
-            let bytes = read_file(&path, MOST_BYTES);
-            let bytes = bytes.map_err(|e| {
-                Fault::usage(format!("{}: {e}; was the run finished?", path.display()))
-            })?;
-            anyhow::Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
         let again = format!("`cargo xtask bench --resume {}` writes it", dir.display());
-        let text = read("summary.json")?;
-        let path = dir.join("summary.json");
-        let wrong = |why: String| Fault::usage(format!("{}: {why}", path.display()));
-        let version: Versioned =
-            serde_json::from_str(&text).map_err(|e| wrong(format!("{e}; {again} anew")))?;
-        if version.schema != summary::SCHEMA {
-            let (was, now) = (version.schema, summary::SCHEMA);
-            let why = format!(
-                "has schema {was}, this program reads {now}; {again} anew, or use the program that made it"
-            );
-            return Err(wrong(why).into());
-        }
-        let summary: Summary =
-            serde_json::from_str(&text).map_err(|e| wrong(format!("{e}; {again} anew")))?;
+        let summary = summary(&dir, &again)?;
         if summary.run != header.id {
-            return Err(wrong(format!("it is of another run; {again} anew")).into());
+            let path = dir.join("summary.json");
+            let why = format!("{} is of another run; {again} anew", path.display());
+            return Err(Fault::usage(why).into());
         }
-        let named = summary.has_names();
-        named.map_err(|e| wrong(format!("{e}; {again} anew")))?;
-        let samples = read("samples.csv")?;
-        // With a failed boot the places of the others are not in the summary.
-        let variants = || summary.scenarios.iter().flat_map(|s| &s.variants);
-        if variants().all(|v| !v.failed())
+        let samples = read(&dir, "samples.csv", MOST_BYTES)?;
+        // A shard's samples are numbered as in the whole run, which its summary is not of.
+        if header.shard.is_none()
             && let Err(why) = summary.confirms(&samples)
         {
             let message = format!(
@@ -85,8 +63,12 @@ impl Finished {
             );
             return Err(Fault::usage(message).into());
         }
-        if variants().all(|v| v.metrics.is_empty() && v.completed()) {
-            let why = format!("run {} is empty: it has no sample", dir.display());
+        let mut variants = summary.scenarios.iter().flat_map(|s| &s.variants);
+        if variants.all(|v| v.metrics.is_empty() && v.completed()) {
+            let why = format!(
+                "run {} is empty: it has no sample; name another",
+                dir.display()
+            );
             return Err(Fault::usage(why).into());
         }
         Ok(Self {
@@ -105,4 +87,40 @@ impl Finished {
         let result: TrialResult = serde_json::from_slice(&bytes).ok()?;
         (result.id == id).then_some(result)
     }
+}
+
+/// The text of the file `name` in the run's folder `dir`.
+fn read(dir: &Path, name: &str, limit: u64) -> Result<String> {
+    let path = dir.join(name);
+    let bytes = read_file(&path, limit).map_err(|e| {
+        let (path, run) = (path.display(), dir.display());
+        Fault::usage(format!(
+            "{path}: {e}; if the run was not finished, `cargo xtask bench --resume {run}` goes on"
+        ))
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// summary.json of the run in `dir`; `again` says what writes it.
+///
+/// # Errors
+/// Usage: it is not there, is of another version, or was edited.
+pub(super) fn summary(dir: &Path, again: &str) -> Result<Summary> {
+    let text = read(dir, "summary.json", MOST_SUMMARY_BYTES)?;
+    let path = dir.join("summary.json");
+    let wrong = |why: String| Fault::usage(format!("{}: {why}", path.display()));
+    let version: Versioned =
+        serde_json::from_str(&text).map_err(|e| wrong(format!("{e}; {again} anew")))?;
+    if version.schema != summary::SCHEMA {
+        let (was, now) = (version.schema, summary::SCHEMA);
+        let why = format!(
+            "has schema {was}, this program reads {now}; {again} anew, or use the program that made it"
+        );
+        return Err(wrong(why).into());
+    }
+    let summary: Summary =
+        serde_json::from_str(&text).map_err(|e| wrong(format!("{e}; {again} anew")))?;
+    let checked = summary.check();
+    checked.map_err(|e| wrong(format!("{e}; {again} anew")))?;
+    Ok(summary)
 }
