@@ -34,6 +34,7 @@ mod coldplug;
 mod console;
 mod failure;
 mod histogram;
+mod hotplug;
 mod initrd;
 mod kexec;
 mod meanwhile;
@@ -114,6 +115,7 @@ fn first_boot() -> Result<std::convert::Infallible, Failure> {
             Command::Wait(ns) => clock::spin(ns),
             Command::Set { name, value } => sysctl::set(&name, &value)?,
             Command::Memory => memory::report()?,
+            Command::Hotplug(hotplug) => hotplug::run(&hotplug)?,
             Command::Coldplug(how) => coldplug::run(&how)?,
             Command::Walk(walk) => walk::run(&walk)?,
             Command::Churn(churn) => churn::run(&churn)?,

@@ -45,7 +45,8 @@ pub fn names() -> io::Result<BTreeMap<String, u32>> {
     Ok(names)
 }
 
-fn numbers() -> io::Result<Vec<u64>> {
+/// The numbers of all blocks, in no order.
+pub fn numbers() -> io::Result<Vec<u64>> {
     let mut numbers = vec![];
     for entry in fs::read_dir(FOLDER)? {
         numbers.extend(number(&entry?.file_name()));

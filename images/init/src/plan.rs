@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::{
-    churn, coldplug,
+    churn, coldplug, hotplug,
     meanwhile::{Action, Event},
     pci::{self, Place},
     sysctl, walk,
@@ -45,6 +45,8 @@ pub enum Command {
     },
     /// Report the memory blocks that there are.
     Memory,
+    /// Have memory plugged in, or wait for what was plugged in before.
+    Hotplug(hotplug::Hotplug),
     /// Have udev handle all devices.
     Coldplug(coldplug::Coldplug),
     /// Walk over paths in sysfs.
@@ -139,6 +141,10 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
                 None => return wrong("bad_setting"),
             },
             ("memory", "") => Command::Memory,
+            ("hotplug", how) => match hotplug::parse(how) {
+                Some(hotplug) => Command::Hotplug(hotplug),
+                None => return wrong("bad_hotplug"),
+            },
             ("coldplug", how) => match coldplug::parse(how) {
                 Some(coldplug) => Command::Coldplug(coldplug),
                 None => return wrong("bad_coldplug"),

@@ -11,6 +11,8 @@ use std::{
     ptr,
 };
 
+pub mod netlink;
+
 /// Index port of the battery-backed clock; the next one is its data port.
 pub const CMOS_PORT: u16 = 0x70;
 /// No such file.

@@ -14,7 +14,7 @@ use super::{
     oracle,
     plan::Trial,
     probing,
-    scenario::Metric,
+    scenario::{Memory, Metric},
     units::Nanos,
 };
 
@@ -156,6 +156,10 @@ impl TrialResult {
                 let churn = self.log.as_ref()?.churn.as_ref()?;
                 (churn.end - churn.begin, None)
             }
+            Metric::Hotplug => {
+                let hotplug = self.log.as_ref()?.hotplug.as_ref()?;
+                (hotplug.end - hotplug.begin, None)
+            }
             Metric::Coldplug => {
                 let coldplug = self.log.as_ref()?.coldplug.as_ref()?;
                 (coldplug.end - coldplug.begin, None)
@@ -239,6 +243,10 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
     }
     if trial.scenario.churn.is_some() && first.churn.is_none() {
         return Err("the guest did not say how its churn went".into());
+    }
+    let plugged = trial.scenario.memory.and_then(Memory::hotplug);
+    if plugged.is_some() && first.hotplug.is_none() {
+        return Err("the guest did not say how its hotplug went".into());
     }
     if trial.variant().coldplug.is_some() && first.coldplug.is_none() {
         return Err("the guest did not say how its coldplug went".into());

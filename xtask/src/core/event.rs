@@ -159,6 +159,27 @@ pub struct Churned {
     pub wrong: u64,
 }
 
+/// Memory that was plugged in, as PID 1 saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hotplugged {
+    /// Blocks where such memory comes that were there when PID 1 first looked.
+    pub before: u64,
+    /// Those that were there in the end.
+    pub blocks: u64,
+    /// Those of them that were offline.
+    pub offline: u64,
+    /// Those that were online, for whatever the kernel needs.
+    pub kernel: u64,
+    /// Those that were online, for what can be moved.
+    pub movable: u64,
+    /// Just before it was plugged in; 0 where it was there before the kernel.
+    pub begin: Nanos,
+    /// When the last block was there.
+    pub there: Nanos,
+    /// When the last block was in the state that is waited for.
+    pub end: Nanos,
+}
+
 /// What udev did with all devices, as PID 1 saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coldplugged {
@@ -199,6 +220,9 @@ pub struct BootLog {
     /// The churn, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub churn: Option<Churned>,
+    /// What was plugged in, where something was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hotplug: Option<Hotplugged>,
     /// The coldplug, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coldplug: Option<Coldplugged>,

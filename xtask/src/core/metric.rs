@@ -24,6 +24,10 @@ pub const WALK_LONGEST: &str = "walk/longest";
 pub const CHURN_ANSWERS: &str = "churn/answers";
 /// Of how much of it it was certain what it had to be.
 pub const CHURN_CERTAIN: &str = "churn/certain";
+/// From the plugging in of memory until the last block is there.
+pub const HOTPLUG_THERE: &str = "hotplug/there";
+/// How many blocks that were.
+pub const HOTPLUG_BLOCKS: &str = "hotplug/blocks";
 /// From udevd's start until it listens.
 pub const COLDPLUG_UDEVD: &str = "coldplug/udevd";
 /// Of a coldplug, until all devices are triggered.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     event::{BootLog, Callback, CallbackEvent, Mark, Span},
     probing,
-    scenario::{Order, Scenario, Variant},
+    scenario::{Online, Order, Scenario, Variant, When},
 };
 
 /// What the oracle says of one boot.
@@ -60,6 +60,8 @@ pub enum Rule {
     DelayRespected,
     /// There are as many memory blocks as the scenario asks for.
     MemoryBlocks,
+    /// What was plugged in is there, all of it, and in the state that was asked for.
+    Hotplug,
     /// udev's rules have seen every memory block.
     ColdplugComplete,
     /// A walk did all that it should, and each answer was right.
@@ -86,6 +88,7 @@ impl Rule {
             Self::InsideWindow => "inside window",
             Self::DelayRespected => "delay respected",
             Self::MemoryBlocks => "memory blocks",
+            Self::Hotplug => "hotplug",
             Self::ColdplugComplete => "coldplug complete",
             Self::WalkAnswers => "walk's answers",
             Self::ChurnAnswers => "churn's answers",
@@ -111,6 +114,7 @@ pub fn judge(
     if let Some(first) = boots.first() {
         judge.pid1(boots);
         judge.memory_blocks(first);
+        judge.hotplug(first);
         judge.coldplug(first);
         judge.walk(first);
         judge.churn(first);
@@ -217,6 +221,37 @@ impl Judge<'_> {
             format!(
                 "{blocks} memory blocks are there, udev's rules saw {}",
                 done.seen
+            )
+        });
+    }
+
+    fn hotplug(&mut self, log: &BootLog) {
+        let memory = self.scenario.memory;
+        let asked = memory.and_then(|m| Some((m.hotplug()?, u64::from(m.blocks))));
+        let (Some((asked, blocks)), Some(done)) = (asked, &log.hotplug) else {
+            return;
+        };
+        let early = asked.when == When::Later && done.before > 0;
+        self.check(Rule::Hotplug, !early, || {
+            let before = done.before;
+            format!("{before} memory blocks were there before anything was plugged in")
+        });
+        self.check(Rule::Hotplug, done.blocks == blocks, || {
+            let there = done.blocks;
+            format!("{blocks} memory blocks were plugged in ({asked}), {there} are there")
+        });
+        // One fact a block.
+        self.ruling.checked += done.blocks.saturating_sub(1);
+        let good = match asked.online {
+            Online::Offline => done.offline,
+            Online::Online => done.kernel + done.movable,
+            Online::OnlineKernel => done.kernel,
+            Online::OnlineMovable => done.movable,
+        };
+        self.check(Rule::Hotplug, good == done.blocks, || {
+            format!(
+                "of {} memory blocks that were plugged in {} are offline, {} online for the kernel and {} for what is movable; all were to be {}",
+                done.blocks, done.offline, done.kernel, done.movable, asked.online.name()
             )
         });
     }

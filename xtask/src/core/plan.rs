@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    scenario::{Clock, How, Scenario, Strategy, Variant, is_foreign},
+    scenario::{Clock, Memory, Scenario, Strategy, Variant, is_foreign},
     units::Nanos,
 };
 
@@ -30,6 +30,10 @@ pub struct KernelSpec {
     /// other).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub small_sections: bool,
+    /// Taking memory that is plugged in while it runs
+    /// (images/kernels/fragments/memory-hotplug.config).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub memory_hotplug: bool,
     /// With the kernel's own checks built in (images/kernels/fragments/debug.config): to be
     /// judged, never measured.
     #[serde(default)]
@@ -92,6 +96,7 @@ impl fmt::Display for KernelSpec {
         self.hz.iter().try_for_each(|hz| write!(f, "+hz-{hz}"))?;
         for (said, what) in [
             (self.firmware_fallback, "+firmware-fallback"),
+            (self.memory_hotplug, "+memory-hotplug"),
             (self.built_in, "+built-in"),
             (self.debug, "+debug"),
         ] {
@@ -223,7 +228,8 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                     patches: scenario.variants[variant].patches,
                     without: None,
                     options: scenario.variants[variant].options.clone(),
-                    small_sections: scenario.memory.is_some_and(|m| m.how == How::Real),
+                    small_sections: scenario.memory.is_some_and(Memory::small_sections),
+                    memory_hotplug: scenario.memory.is_some_and(|m| m.hotplug().is_some()),
                     debug: overrides.debug,
                     hz: probing.hz,
                     firmware_fallback: probing.firmware_fallback,

@@ -8,8 +8,8 @@ use super::{
     layout::Layout,
     plan::Trial,
     scenario::{
-        Action, Backend, Coldplug, DeviceFault, Firmware, How, Probing, Profile, Restart, Scenario,
-        Step, Strategy,
+        Action, Backend, Coldplug, DeviceFault, Firmware, How, Online, Probing, Profile, Restart,
+        Scenario, Step, Strategy, When,
     },
     units::Nanos,
 };
@@ -116,6 +116,8 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
     };
     let scenario = &trial.scenario;
     let mut plan = String::from("bootrig-plan 1\n");
+    let (found, plugged) = hotplug_lines(trial, finish);
+    plan.push_str(&found);
     // Before what is timed begins; PID 1's own clock has begun long since.
     let phase = match trial.phase() {
         0 => String::new(),
@@ -134,6 +136,7 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         true => writeln!(plan, "flush {}", probe_limit(trial).0),
         false => writeln!(plan, "flush"),
     };
+    plan.push_str(&plugged);
     if scenario.memory.is_some() || trial.variant().coldplug.is_some() {
         plan.push_str("memory\n");
     }
@@ -209,6 +212,40 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         files.insert("bootrig/vpci.params".to_owned(), domain);
     }
     files
+}
+
+/// What PID 1 waits for of a block that is plugged in, beside what all blocks take.
+const PLUG_PATIENCE: Nanos = Nanos(60_000_000_000);
+/// What a block takes at most: its page structures are written one by one.
+const PLUG_BLOCK: Nanos = Nanos(1_000_000_000);
+/// As PID 1 takes it.
+const LONGEST_PLUG: Nanos = Nanos(3_600_000_000_000);
+
+/// The commands that wait for memory which was plugged in before the machine booted, and that
+/// have it plugged in; one of them is empty. On a console nobody plugs in anything.
+fn hotplug_lines(trial: &Trial, finish: Finish) -> (String, String) {
+    let scenario = &trial.scenario;
+    let memory = scenario.memory;
+    let Some((hotplug, blocks)) = memory.and_then(|m| Some((m.hotplug()?, m.blocks))) else {
+        return Default::default();
+    };
+    let line = |when: &str| {
+        let state = match hotplug.online {
+            Online::Offline => "offline",
+            Online::Online | Online::OnlineKernel | Online::OnlineMovable => "online",
+        };
+        let limit = PLUG_PATIENCE.0 + u64::from(blocks) * PLUG_BLOCK.0;
+        format!(
+            "hotplug when={when} first={} blocks={blocks} state={state} limit={}\n",
+            hotplug.first_block(scenario.machine.memory),
+            limit.min(LONGEST_PLUG.0)
+        )
+    };
+    match hotplug.when {
+        When::Boot => (line("boot"), String::new()),
+        When::Later if finish == Finish::Shell => Default::default(),
+        When::Later => (String::new(), line("now")),
+    }
 }
 
 /// The command that has udev handle all devices.

@@ -2,6 +2,7 @@
 //! A run's summary as text for people: Markdown tables, which read well on a terminal too.
 
 mod growth;
+mod hotplug;
 mod html;
 mod noise;
 mod timeline;
@@ -70,7 +71,9 @@ fn blocks(scenario: &Scenario) -> String {
     scenario.memory.map_or(String::new(), |memory| {
         let how = memory.how.name();
         let what = format!("{how} memory block");
-        format!(", {}", counted(memory.blocks as usize, &what))
+        let plugged = memory.hotplug().map(|h| format!(" ({h})"));
+        let count = counted(memory.blocks as usize, &what);
+        format!(", {count}{}", plugged.unwrap_or_default())
     })
 }
 
@@ -137,6 +140,7 @@ fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> 
         Metric::Reboot => return reboot_table(part),
         Metric::Walk => return walk::walk_table(scenario, part),
         Metric::Churn => return walk::churn_table(scenario, part),
+        Metric::Hotplug => return hotplug::table(scenario, part),
         Metric::Coldplug => return userspace::coldplug_table(scenario, part),
         _ => {}
     }

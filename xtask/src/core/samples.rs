@@ -10,7 +10,7 @@ use super::{
     event::Callback,
     metric::{
         CHURN_ANSWERS, CHURN_CERTAIN, COLDPLUG_EVENTS, COLDPLUG_SETTLE, COLDPLUG_TRIGGER,
-        COLDPLUG_UDEVD, PROBE_TASKS, TASKS, Unit, WALK_LONGEST, WALK_P50, WALK_P99,
+        COLDPLUG_UDEVD, HOTPLUG_BLOCKS, HOTPLUG_THERE, PROBE_TASKS, TASKS, Unit, WALK_LONGEST, WALK_P50, WALK_P99,
     },
     plan::Trial,
     probing,
@@ -70,6 +70,7 @@ pub fn of(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
             | Metric::Reboot
             | Metric::Walk
             | Metric::Churn
+            | Metric::Hotplug
             | Metric::Coldplug => continue,
         };
         let mut of_metric: Vec<_> = log
@@ -105,6 +106,20 @@ pub fn of(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
             samples.push(Sample {
                 metric: metric.into(),
                 unit: Unit::Count,
+                value,
+            });
+        }
+    }
+    let hotplug = log.hotplug.as_ref();
+    if let Some(done) = hotplug.filter(|_| scenario.metrics.contains(&Metric::Hotplug)) {
+        for (metric, unit, value) in [
+            (HOTPLUG_THERE, Unit::Ns, (done.there - done.begin).0),
+            (HOTPLUG_BLOCKS, Unit::Count, done.blocks),
+        ] {
+            let metric = metric.into();
+            samples.push(Sample {
+                metric,
+                unit,
                 value,
             });
         }

@@ -9,6 +9,7 @@ mod churn;
 mod cmdline;
 mod devices;
 mod diagnose;
+mod hotplug;
 mod judge;
 mod meanwhile;
 mod memory;
@@ -38,7 +39,8 @@ pub use canonical::to_yaml;
 pub use churn::Churn;
 pub use devices::{FUNCTIONS_PER_SLOT, MAX_LEVELS};
 pub use diagnose::{Diagnostic, Diagnostics};
-pub use memory::{How, Memory, SMALLEST_BLOCK};
+pub use hotplug::{Hotplug, MemoryDevice, Online, Plugged, When};
+pub use memory::{How, HowWord, Memory, SMALLEST_BLOCK};
 pub use parse::{Known, parse};
 pub use probing::{DeviceFault, Firmware, Probing, Strategy, TICK_RATES};
 pub use profiles::{Profiles, parse_profiles};
@@ -123,6 +125,9 @@ pub enum Metric {
     Walk,
     /// Memory blocks come and go, from the first that goes to the last that is back.
     Churn,
+    /// Memory is plugged in: from there, or from the kernel's start where it was there before, to
+    /// the last of its blocks.
+    Hotplug,
     /// udev handles all devices: from the trigger to the end of its queue.
     Coldplug,
 }
@@ -140,6 +145,7 @@ impl Metric {
             Self::Reboot => "reboot",
             Self::Walk => "walk",
             Self::Churn => "churn",
+            Self::Hotplug => "hotplug",
             Self::Coldplug => "coldplug",
         }
     }

@@ -2,6 +2,7 @@
 //! QEMU: which one there is ([`find()`]), what it is told ([`command()`]), whether KVM
 //! really works here ([`choose`]), and one machine's life ([`boot`]).
 
+mod attach;
 mod command;
 mod find;
 mod kernel_words;
@@ -19,5 +20,6 @@ pub use command::{
 pub use find::{Qemu, find};
 pub use limits::Limits;
 pub use probe::{AccelChoice, Probe, ProbeImage, choose, host_tsc_khz, kvm_missing, remembered};
+pub use qmp::Order;
 pub use rom::sync_rom;
 pub use run::boot;

@@ -113,6 +113,7 @@ impl Fake {
             notes: vec![],
             clock: Clock::Virtual,
             ends_at_reset: false,
+            attach: vec![],
         };
         Self { dir, files, line }
     }

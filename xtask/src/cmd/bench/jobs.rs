@@ -56,16 +56,18 @@ pub(super) fn side_by_side(
 fn fitting(plan: &[Trial], available: Bytes) -> Result<NonZeroUsize> {
     let needing = plan.iter().filter_map(|trial| {
         let memory = trial.scenario.memory?;
-        Some((memory.host_need()?, memory.blocks, &trial.scenario.name))
+        Some((memory.host_need()?, memory, &trial.scenario.name))
     });
-    let Some((need, blocks, name)) = needing.max() else {
+    let Some((need, memory, name)) = needing.max_by_key(|n| n.0) else {
         return Ok(NonZeroUsize::MAX);
     };
     let fit = usize::try_from(available.0 / need.0).unwrap_or(usize::MAX);
     NonZeroUsize::new(fit).ok_or_else(|| {
         let mib = |b: Bytes| b.0 >> 20;
+        let each = memory.touched().map_or(0, |b| b.0 >> 10);
         let message = format!(
-            "scenario {name}: {blocks} memory blocks need {} MiB of the host's memory (64 KiB of page structures a block, and 4 KiB in sysfs), and {} MiB are available: take fewer, or `how: synthetic`",
+            "scenario {name}: {} memory blocks need {} MiB of the host's memory ({each} KiB of page structures and sysfs a block, 512 MiB for the guest and its QEMU), and {} MiB are available: take fewer, or `how: synthetic`",
+            memory.blocks,
             mib(need),
             mib(available)
         );

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use super::{
-    BootLog, Callback, CallbackEvent, Churned, Coldplugged, Disturbed, Loaded, Mark, Stamp, Walked,
+    BootLog, Callback, CallbackEvent, Churned, Coldplugged, Disturbed, Hotplugged, Loaded, Mark, Stamp, Walked,
 };
 use crate::core::{
     fault::is_obeyed,
@@ -227,6 +227,7 @@ impl Decoder {
             memory: None,
             walk: None,
             churn: None,
+            hotplug: None,
             coldplug: None,
             names: vec![],
             leave: None,
@@ -264,6 +265,7 @@ impl Decoder {
             }
             "walk" => once(&mut boot.walk, walk(fields)?, "walk")?,
             "churn" => once(&mut boot.churn, churn(fields)?, "churn")?,
+            "hotplug" => once(&mut boot.hotplug, hotplug(fields)?, "hotplug")?,
             "coldplug" => once(&mut boot.coldplug, coldplug(fields)?, "coldplug")?,
             "leave" => {
                 fields.text("how")?;
@@ -406,6 +408,20 @@ fn churn(fields: &mut Fields) -> Result<Churned, String> {
         wrong: fields.number("wrong")?,
     };
     forwards(fields, &[churned.begin, churned.end]).map(|()| churned)
+}
+
+fn hotplug(fields: &mut Fields) -> Result<Hotplugged, String> {
+    let done = Hotplugged {
+        before: fields.number("before")?,
+        blocks: fields.number("blocks")?,
+        offline: fields.number("offline")?,
+        kernel: fields.number("kernel")?,
+        movable: fields.number("movable")?,
+        begin: fields.nanos("begin")?,
+        there: fields.nanos("there")?,
+        end: fields.nanos("end")?,
+    };
+    forwards(fields, &[done.begin, done.there, done.end]).map(|()| done)
 }
 
 fn coldplug(fields: &mut Fields) -> Result<Coldplugged, String> {

@@ -2,7 +2,8 @@
 //! A scenario's one canonical form: its hash, and a self-contained file.
 
 use super::{
-    Expectation, FOREIGN, Memory, NodeKind, Profile, Scenario, Step, Target, Tolerance, is_foreign,
+    Expectation, FOREIGN, Memory, MemoryDevice, NodeKind, Plugged, Profile, Scenario, Step, Target,
+    Tolerance, is_foreign,
     raw::{self, ClassCode, Duration, Name, Named, Of, PciId, Prose, Share, Size},
 };
 
@@ -68,10 +69,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
             },
             backend: Some(s.machine.backend),
         },
-        memory: s.memory.map(|m| raw::Memory {
-            blocks: m.blocks,
-            how: m.how,
-        }),
+        memory: s.memory.map(memory),
         walk: s.walk.map(|w| raw::Walk {
             threads: w.threads,
             rounds: w.rounds,
@@ -131,6 +129,26 @@ fn raw(s: &Scenario) -> raw::Scenario {
         sweep: None,
         reference: s.reference.as_ref().map(reference),
         expect: s.expect.iter().map(expectation).collect(),
+    }
+}
+
+fn memory(m: Memory) -> raw::Memory {
+    let hotplug = m.hotplug();
+    let size = |b: crate::core::units::Bytes| Size(b.to_string());
+    raw::Memory {
+        blocks: m.blocks,
+        how: m.how.word(),
+        device: hotplug.map(|h| match h.plugged {
+            Plugged::PcDimm(_) => MemoryDevice::PcDimm,
+            Plugged::VirtioMem => MemoryDevice::VirtioMem,
+        }),
+        dimm: hotplug.and_then(|h| match h.plugged {
+            Plugged::PcDimm(each) => Some(size(each)),
+            Plugged::VirtioMem => None,
+        }),
+        block: hotplug.map(|h| size(h.block)),
+        when: hotplug.map(|h| h.when),
+        online: hotplug.map(|h| h.online),
     }
 }
 
@@ -261,6 +279,7 @@ fn reference(r: &super::Reference) -> raw::Reference {
         reboot: of(super::Metric::Reboot),
         walk: of(super::Metric::Walk),
         churn: of(super::Metric::Churn),
+        hotplug: of(super::Metric::Hotplug),
         coldplug: of(super::Metric::Coldplug),
         devices: Named(
             r.devices

@@ -32,6 +32,10 @@ const OWNED: &[(&[&str], &str)] = &[
         &["tsc", "tsc_early_khz", "clocksource", "notsc"],
         "times are read from this clock",
     ),
+    (
+        &["memhp_default_state"],
+        "it is `online` of `memory`, which the oracle holds the kernel to",
+    ),
 ];
 
 /// Checks the words of one variant.

@@ -134,6 +134,7 @@ impl Context<'_> {
             (Metric::Reboot, &raw.reboot),
             (Metric::Walk, &raw.walk),
             (Metric::Churn, &raw.churn),
+            (Metric::Hotplug, &raw.hotplug),
             (Metric::Coldplug, &raw.coldplug),
         ] {
             let at = at.key(metric.name());

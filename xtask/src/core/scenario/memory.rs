@@ -6,7 +6,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{diagnose::Sink, raw, tree::At};
+use super::{
+    diagnose::Sink,
+    hotplug::{self, Hotplug},
+    raw,
+    tree::At,
+};
 use crate::core::units::Bytes;
 
 /// The smallest memory block that x86 can have: its page tables' step below would be less
@@ -18,7 +23,7 @@ const TOUCHED_PER_BLOCK: Bytes = Bytes((64 + 4) << 10);
 /// What a guest and its QEMU take beside.
 const QEMU_AND_KERNEL: Bytes = Bytes(512 << 20);
 /// A section of memory where nothing is changed.
-const LARGE_SECTION: Bytes = Bytes(128 << 20);
+pub(super) const LARGE_SECTION: Bytes = Bytes(128 << 20);
 /// Fewer of the smallest do not boot.
 const FEWEST_REAL: u32 = 16;
 /// 768 GiB in the smallest blocks: QEMU's translated CPU addresses 1 TiB, and the PCI
@@ -27,15 +32,30 @@ const MOST_REAL: u32 = 192 << 10;
 /// As many names as the guest's module makes.
 const MOST_SYNTHETIC: u32 = 1 << 20;
 
-/// How a scenario's memory blocks come to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+/// The word for how a scenario's memory blocks come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum How {
+#[schemars(rename = "How")]
+pub enum HowWord {
     /// RAM in sections of 4 MiB (series `small-sections`): each block has its page
     /// structures, and the guest's RAM is as many blocks.
     Real,
+    /// Memory that is plugged into the machine, before it boots or while it runs.
+    Hotplug,
     /// A guest module's devices with the names, attributes and uevents of memory blocks, and
     /// no memory behind them.
+    Synthetic,
+}
+
+/// How a scenario's memory blocks come to be, with all that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// See [`HowWord::Real`].
+    Real,
+    /// See [`HowWord::Hotplug`].
+    Hotplug(Hotplug),
+    /// See [`HowWord::Synthetic`].
     Synthetic,
 }
 
@@ -44,7 +64,16 @@ impl How {
     pub fn name(self) -> &'static str {
         match self {
             Self::Real => "real",
+            Self::Hotplug(_) => "hotplug",
             Self::Synthetic => "synthetic",
+        }
+    }
+    /// The word of the file.
+    pub(super) fn word(self) -> HowWord {
+        match self {
+            Self::Real => HowWord::Real,
+            Self::Hotplug(_) => HowWord::Hotplug,
+            Self::Synthetic => HowWord::Synthetic,
         }
     }
 }
@@ -52,7 +81,7 @@ impl How {
 /// A scenario's memory blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Memory {
-    /// How many: with `Real` all that there are, else beside those of the guest's RAM.
+    /// How many: with `Real` all that there are, else beside those of the guest's own RAM.
     pub blocks: u32,
     /// How they come to be.
     pub how: How,
@@ -66,14 +95,41 @@ impl Memory {
         (self.how == How::Real).then(|| Bytes(all - (1 << 20)))
     }
 
-    /// What the host must have for a guest with real blocks: the rest of its RAM is never
+    /// How its blocks are plugged in, where they are.
+    pub fn hotplug(self) -> Option<Hotplug> {
+        match self.how {
+            How::Hotplug(hotplug) => Some(hotplug),
+            How::Real | How::Synthetic => None,
+        }
+    }
+
+    /// Whether sections, and with them blocks, are of 4 MiB, which takes a kernel of its own.
+    pub fn small_sections(self) -> bool {
+        match self.how {
+            How::Real => true,
+            How::Hotplug(hotplug) => hotplug.block == SMALLEST_BLOCK,
+            How::Synthetic => false,
+        }
+    }
+
+    /// What a guest touches for each block with memory behind it.
+    pub fn touched(self) -> Option<Bytes> {
+        match self.how {
+            How::Real => Some(TOUCHED_PER_BLOCK),
+            How::Hotplug(hotplug) => Some(hotplug.touched()),
+            How::Synthetic => None,
+        }
+    }
+
+    /// What the host must have for a guest whose blocks have memory: the rest of that is never
     /// touched.
     pub fn host_need(self) -> Option<Bytes> {
         let blocks = u64::from(self.blocks);
-        (self.how == How::Real).then(|| Bytes(blocks * TOUCHED_PER_BLOCK.0 + QEMU_AND_KERNEL.0))
+        let touched = self.touched()?;
+        Some(Bytes(blocks * touched.0 + QEMU_AND_KERNEL.0))
     }
 
-    /// What a guest with `ram` should show. Synthetic blocks stand beside the RAM's own,
+    /// What a guest with `ram` should show. Others than real blocks stand beside the RAM's own,
     /// which are of 128 MiB up to 64 GiB of RAM and may be cut where RAM has a hole.
     pub fn wanted(self, ram: Bytes) -> Wanted {
         let blocks = u64::from(self.blocks);
@@ -82,6 +138,11 @@ impl Memory {
                 least: blocks,
                 most: blocks,
                 size: Some(SMALLEST_BLOCK),
+            },
+            How::Hotplug(hotplug) => Wanted {
+                least: blocks + 1,
+                most: blocks + ram.0.div_ceil(hotplug.block.0) + 1,
+                size: Some(hotplug.block),
             },
             How::Synthetic => Wanted {
                 least: blocks + 1,
@@ -123,23 +184,40 @@ impl fmt::Display for Wanted {
 pub(super) fn read(raw: Option<&raw::Memory>, at: &At<'_>, sink: &mut Sink) -> Option<Memory> {
     let raw = raw?;
     let (least, most) = match raw.how {
-        How::Real => (FEWEST_REAL, MOST_REAL),
-        How::Synthetic => (1, MOST_SYNTHETIC),
+        HowWord::Real => (FEWEST_REAL, MOST_REAL),
+        // What a machine holds is looked at when it is known.
+        HowWord::Hotplug => (1, MOST_SYNTHETIC),
+        HowWord::Synthetic => (1, MOST_SYNTHETIC),
     };
+    let blocks = at.key("blocks");
     if !(least..=most).contains(&raw.blocks) {
-        let at = at.key("blocks");
-        sink.add_with(at.position(), || match raw.how {
-            How::Real => format!(
-                "{at} must be {least} (less than 64 MiB does not boot) to {most} (what the machine can address beside its PCI windows), not {}",
+        sink.add_with(blocks.position(), || match raw.how {
+            HowWord::Real => format!(
+                "{blocks} must be {least} (less than 64 MiB does not boot) to {most} (what the machine can address beside its PCI windows), not {}",
                 raw.blocks
             ),
-            How::Synthetic => format!("{at} must be {least} to {most}, not {}", raw.blocks),
+            HowWord::Hotplug | HowWord::Synthetic => {
+                format!("{blocks} must be {least} to {most}, not {}", raw.blocks)
+            }
         });
         return None;
     }
+    let how = match raw.how {
+        HowWord::Hotplug => {
+            let hotplug = hotplug::read(raw, at, sink)?;
+            hotplug::whole(hotplug, raw.blocks, &blocks, sink).then_some(How::Hotplug(hotplug))?
+        }
+        other => {
+            hotplug::none(raw, at, sink);
+            match other {
+                HowWord::Real => How::Real,
+                _ => How::Synthetic,
+            }
+        }
+    };
     Some(Memory {
         blocks: raw.blocks,
-        how: raw.how,
+        how,
     })
 }
 

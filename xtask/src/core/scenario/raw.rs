@@ -11,8 +11,8 @@ pub use self::{
     text::{ClassCode, Duration, Name, Of, PciId, Prefix, Prose, Share, Size},
 };
 use super::{
-    Backend, Clock, DeviceFault, How, MachineKind, Metric, Order, Restart, Strategy, WalkOperation,
-    WalkPaths,
+    Backend, Clock, DeviceFault, HowWord, MachineKind, MemoryDevice, Metric, Online, Order, Restart,
+    Strategy, WalkOperation, WalkPaths, When,
 };
 
 mod named;
@@ -111,9 +111,27 @@ pub struct Memory {
     /// How many: with `real` all that there are, else beside those of `machine.memory`.
     #[schemars(range(min = 1, max = 1048576))]
     pub blocks: u32,
-    /// `real`: RAM in the smallest blocks that there can be, 4 MiB. `synthetic`: devices with
-    /// the names, attributes and uevents of memory blocks, and no memory.
-    pub how: How,
+    /// `real`: RAM in the smallest blocks that there can be, 4 MiB. `hotplug`: memory that is
+    /// plugged in (q35 only). `synthetic`: devices with the names, attributes and uevents of
+    /// memory blocks, and no memory.
+    pub how: HowWord,
+    /// With `hotplug`: what brings the memory, `pc-dimm` (the default) or `virtio-mem`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<MemoryDevice>,
+    /// With `pc-dimm`: how large each DIMM is; one block where this is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dimm: Option<Size>,
+    /// With `hotplug`: what a block is of, `128 MiB` (the default) or `4 MiB`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<Size>,
+    /// With `hotplug`: `later` (the default; once the devices are there, all at once) or `boot`
+    /// (before the machine starts).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// With `hotplug`: what the kernel does with a new block: `online` (the default), `offline`,
+    /// `online_kernel` or `online_movable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub online: Option<Online>,
 }
 
 /// A walk over paths in sysfs: each thread goes over one path of each block.
@@ -482,6 +500,9 @@ pub struct Reference {
     /// Figures for `churn`, by variant.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub churn: Named<Duration>,
+    /// Figures for `hotplug`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub hotplug: Named<Duration>,
     /// Figures for `coldplug`, by variant.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub coldplug: Named<Duration>,

@@ -5,9 +5,10 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use super::{
-    Clock, How, MachineKind, MachineSpec, Memory, Metric, Scenario, Strategy, Variant, canonical,
+    Clock, How, HowWord, MachineKind, MachineSpec, Memory, Metric, Scenario, Strategy, Variant, canonical,
     churn, cmdline, devices,
     diagnose::Sink,
+    hotplug,
     judge::{self, Context},
     meanwhile, memory, options,
     parse::Known,
@@ -162,6 +163,7 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
             )
         });
     }
+    hotplug::check(&scenario, at, sink);
     userspace::measured(&scenario.variants, &scenario.metrics, at, sink);
     judge::repeated(&scenario.expect, &at.key("expect"), sink);
     probing::without_value(&scenario, &at.key("expect"), sink);
@@ -295,7 +297,7 @@ fn machine(
         }
         (None, None) => {
             // Where real blocks are wrong, that has been said.
-            if file.memory.as_ref().is_none_or(|m| m.how != How::Real) {
+            if file.memory.as_ref().is_none_or(|m| m.how != HowWord::Real) {
                 sink.add_with(at.position(), || format!("`memory` is missing in {at}"));
             }
             MIN_MEMORY

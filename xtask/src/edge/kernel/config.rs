@@ -19,6 +19,8 @@ pub fn tick_rate(hz: u32) -> String {
 }
 /// The fragment that has the kernel ask user space for firmware.
 pub const FIRMWARE_FALLBACK: &str = "firmware-fallback.config";
+/// The fragment that has the kernel take memory that is plugged in.
+pub const MEMORY_HOTPLUG: &str = "memory-hotplug.config";
 
 /// An option asked for by a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]

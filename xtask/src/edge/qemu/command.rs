@@ -9,6 +9,7 @@ use std::{
 use super::{
     find::{Qemu, SANDBOX},
     kernel_words,
+    qmp::Order,
 };
 use crate::core::{
     fault::Fault,
@@ -18,6 +19,8 @@ use crate::core::{
     scenario::{Clock, MachineKind, MachineSpec, Restart},
     units::Bytes,
 };
+
+mod hotplug;
 
 /// The guest's calendar at each start: the same in every run, or its real-time clock
 /// would differ.
@@ -178,6 +181,8 @@ pub struct CommandLine {
     pub clock: Clock,
     /// The machine ends, with status 0, where it would reset.
     pub ends_at_reset: bool,
+    /// What QEMU is told when the guest asks for it, by stopping its machine; then it goes on.
+    pub attach: Vec<Order>,
 }
 
 impl CommandLine {
@@ -330,9 +335,10 @@ fn build(
     // `reserve=off`: memory that the guest never touches costs nothing, not even a promise.
     let (memory, less) = memory(spec)?;
     notes.extend(less);
+    let plugged = hotplug::of(trial);
     put(&[
         "-m",
-        &memory,
+        &(memory.clone() + &plugged.limits),
         "-object",
         &format!("memory-backend-ram,id=ram,size={memory},reserve=off"),
     ]);
@@ -374,6 +380,7 @@ fn build(
     for device in layout.qemu_devices() {
         put(&["-device", &device.to_string()]);
     }
+    args.extend(plugged.args);
     let bytes: usize = args.iter().map(|a| a.len() + 1 + size_of::<usize>()).sum();
     if bytes > MOST_ARGUMENT_BYTES {
         return Err(Fault::usage(format!(
@@ -389,6 +396,7 @@ fn build(
         notes,
         clock: trial.clock,
         ends_at_reset: !trial.boots_again(),
+        attach: plugged.attach,
     })
 }
 
@@ -432,6 +440,7 @@ pub(super) fn kvm_probe(qemu: &Qemu, files: &BootFiles) -> Result<CommandLine, F
         notes: Vec::new(),
         clock: Clock::Wall,
         ends_at_reset: false,
+        attach: Vec::new(),
     })
 }
 

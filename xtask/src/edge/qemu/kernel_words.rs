@@ -7,7 +7,7 @@ use crate::core::{
     fault::Fault,
     plan::Trial,
     program,
-    scenario::{Clock, Strategy},
+    scenario::{Clock, Memory, Strategy},
     units::Nanos,
 };
 
@@ -66,6 +66,9 @@ pub(super) fn command_line(host: &Host, trial: &Trial) -> Result<String, Fault> 
         ));
     }
     words.extend(strategy_words(trial));
+    // What becomes of a block that is plugged in; left to itself each kernel has its own way.
+    let plugged = trial.scenario.memory.and_then(Memory::hotplug);
+    words.extend(plugged.map(|h| format!("memhp_default_state={}", h.online.name())));
     words.extend(trial.variant().cmdline.iter().cloned());
     let line = words.join(" ");
     if line.len() > LONGEST {

@@ -17,6 +17,7 @@ use rustix::{
 };
 
 use super::{
+    attach::{self, Attach},
     command::{BootFiles, CommandLine},
     limits::Limits,
     qmp,
@@ -83,6 +84,7 @@ struct Life<'a> {
     console_watch: ConsoleWatch,
     channel_watch: ChannelWatch,
     unsound: Option<String>,
+    attach: Option<Attach>,
 }
 
 impl<'a> Life<'a> {
@@ -99,6 +101,7 @@ impl<'a> Life<'a> {
                 _ => {}
             }
         }
+        let attach = Attach::of(line, files)?;
         let messages = File::create(&files.messages)
             .map_err(|e| format!("creating {}: {e}", files.messages.display()))?;
         let copy = messages
@@ -124,6 +127,7 @@ impl<'a> Life<'a> {
             console_watch: ConsoleWatch::new(line.clock == Clock::Wall),
             channel_watch: ChannelWatch::default(),
             unsound: None,
+            attach,
         })
     }
 
@@ -138,6 +142,9 @@ impl<'a> Life<'a> {
             }
             if process::interrupted() {
                 return Err(Stopped);
+            }
+            if let Some(trouble) = self.attach.as_mut().and_then(|a| a.look().err()) {
+                return self.not_attached(trouble);
             }
             let trouble = self.look();
             if let Some(trouble) = trouble {
@@ -159,8 +166,52 @@ impl<'a> Life<'a> {
             return std::thread::sleep(limit.min(Duration::from_millis(2)));
         };
         let limit = Timespec::try_from(limit).ok();
+        let monitor = self.attach.as_ref().and_then(Attach::fd);
+        let monitor = monitor.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN));
+        let mut awaited: Vec<_> = [PollFd::new(fd, PollFlags::IN)]
+            .into_iter()
+            .chain(monitor)
+            .collect();
         // A signal ends the wait early; the caller then looks whether it was for us.
-        let _ = poll(&mut [PollFd::new(fd, PollFlags::IN)], limit.as_ref());
+        let _ = poll(&mut awaited, limit.as_ref());
+    }
+
+    /// The end of a machine that could not be given what is plugged into it.
+    fn not_attached(&mut self, trouble: attach::Trouble) -> Result<End, Stopped> {
+        self.hang_up();
+        let end = match trouble {
+            attach::Trouble::Stopped => return Err(Stopped),
+            attach::Trouble::Guest(end) => end,
+            attach::Trouble::Machine(why) => End::Machine(why),
+            attach::Trouble::Gone(why) => End::Machine(match self.last_word()? {
+                Some(End::Machine(end) | End::Early(end)) => format!("{why}; {end}"),
+                _ => why,
+            }),
+        };
+        self.child.kill();
+        Ok(end)
+    }
+
+    /// What becomes of a machine that is about to end, if it does soon.
+    fn last_word(&mut self) -> Result<Option<End>, Stopped> {
+        let start = Instant::now();
+        while start.elapsed() < GRACE {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Ok(Some(self.ended_with(status)));
+            }
+            if process::interrupted() {
+                return Err(Stopped);
+            }
+            self.pause(LOOK);
+        }
+        Ok(None)
+    }
+
+    /// Leaves QEMU's monitor, which has one caller at a time.
+    fn hang_up(&mut self) {
+        if let Some(attach) = &mut self.attach {
+            attach.hang_up();
+        }
     }
 
     /// Reads what the guest wrote since the last look.
@@ -211,7 +262,7 @@ impl<'a> Life<'a> {
     }
 
     /// Whether a limit is passed.
-    fn over_limit(&self) -> Option<End> {
+    fn over_limit(&mut self) -> Option<End> {
         for (tail, name, limit) in [
             (&self.channel, "event channel", self.limits.channel),
             (&self.console, "console", self.limits.console),
@@ -247,7 +298,8 @@ impl<'a> Life<'a> {
     }
 
     /// A deadline's text with what is known about where the guest hangs.
-    fn deadline(&self, what: &str) -> End {
+    fn deadline(&mut self, what: &str) -> End {
+        self.hang_up();
         let mut text = what.to_owned();
         let at = self
             .files

@@ -73,7 +73,7 @@ pub fn section(
 }
 
 /// What is looked at first comes first.
-const ORDER: [Metric; 10] = [
+const ORDER: [Metric; 11] = [
     Metric::DeviceShutdown,
     Metric::Probe,
     Metric::Load,
@@ -81,6 +81,7 @@ const ORDER: [Metric; 10] = [
     Metric::Ready,
     Metric::Reboot,
     Metric::Boot,
+    Metric::Hotplug,
     Metric::Coldplug,
     Metric::Walk,
     Metric::Churn,

@@ -24,6 +24,7 @@ impl Work<'_> {
             options: Vec::new(),
             small_sections: false,
             firmware_fallback: false,
+            memory_hotplug: false,
             built_in: false,
             ..self.spec.clone()
         };
