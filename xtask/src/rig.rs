@@ -239,8 +239,22 @@ impl Rig {
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
         touch(&dir);
         let (files, layout) = self.files(trial, &dir)?;
-        let line = qemu::command(&self.host, &files.without_qmp(), trial, layout)?;
-        Ok((line.to_string(), dir))
+        let with_qmp = qemu::command(&self.host, &files, trial, layout)?;
+        if with_qmp.attach.is_empty() {
+            let line = qemu::command(&self.host, &files.without_qmp(), trial, layout)?;
+            return Ok((line.to_string(), dir));
+        }
+        // It stops, and goes on when it is told to.
+        let socket = files.qmp.as_deref().unwrap_or(Path::new("(none)"));
+        let mut text = with_qmp.to_string();
+        text += &format!(
+            "\n# where it stops, it is told through {}, after qmp_capabilities:",
+            socket.display()
+        );
+        for order in &with_qmp.attach {
+            text += &format!("\n# {}", order.line());
+        }
+        Ok((text + "\n# {\"execute\": \"cont\"}", dir))
     }
 
     /// What run.yaml says about the machine: QEMU's version, and what runs wall time.

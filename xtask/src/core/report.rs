@@ -68,13 +68,7 @@ fn heading(scenario: &Scenario, part: &ScenarioSummary) -> String {
 
 /// `, 4096 real memory blocks`: how they come to be is said wherever figures are shown.
 fn blocks(scenario: &Scenario) -> String {
-    scenario.memory.map_or(String::new(), |memory| {
-        let how = memory.how.name();
-        let what = format!("{how} memory block");
-        let plugged = memory.hotplug().map(|h| format!(" ({h})"));
-        let count = counted(memory.blocks as usize, &what);
-        format!(", {count}{}", plugged.unwrap_or_default())
-    })
+    scenario.memory.map_or(String::new(), |m| format!(", {m}"))
 }
 
 fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) {

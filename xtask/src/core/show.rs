@@ -81,6 +81,9 @@ pub fn text(s: &Scenario) -> String {
         "machine",
         &format!("{kind}, {}, {}", counted(m.cpus as usize, "CPU"), m.memory),
     );
+    if let Some(memory) = s.memory {
+        line(&mut out, "memory", &memory.to_string());
+    }
     line(&mut out, "clock", &s.clock.to_string());
     line(
         &mut out,

@@ -7,7 +7,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use super::{
-    BootLog, Callback, CallbackEvent, Churned, Coldplugged, Disturbed, Hotplugged, Loaded, Mark, Stamp, Walked,
+    BootLog, Callback, CallbackEvent, Churned, Coldplugged, Disturbed, Hotplugged, Loaded, Mark,
+    Stamp, Walked,
 };
 use crate::core::{
     fault::is_obeyed,

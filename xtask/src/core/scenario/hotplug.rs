@@ -152,10 +152,10 @@ impl Hotplug {
 
     /// The most blocks for which a machine with `ram` has slots and addresses.
     fn most(self, ram: Bytes) -> u64 {
-        let room = ADDRESSES.0 - PCI_WINDOW.0 - start(ram).0;
+        let room = room(ram).0;
         match self.plugged {
             Plugged::PcDimm(each) => {
-                let dimms = (room / (each.0 + PER_SLOT.0)).min(MOST_DIMMS);
+                let dimms = (room / each.0.saturating_add(PER_SLOT.0)).min(MOST_DIMMS);
                 dimms * (each.0 / self.block.0)
             }
             Plugged::VirtioMem => room / self.block.0,
@@ -185,6 +185,11 @@ fn start(ram: Bytes) -> Bytes {
         false => 0,
     };
     Bytes((FOUR_GIB.0 + above).next_multiple_of(GIB))
+}
+
+/// The addresses there that a machine with `ram` has for it.
+fn room(ram: Bytes) -> Bytes {
+    Bytes(ADDRESSES.0 - PCI_WINDOW.0 - start(ram).0)
 }
 
 /// The keys of `memory` that are about hotplug, those that `raw` has.
@@ -329,7 +334,7 @@ fn fits(hotplug: Hotplug, blocks: u32, machine: &MachineSpec, at: &At<'_>, sink:
     if u64::from(blocks) > most {
         let at = memory.key("blocks");
         sink.add_with(at.position(), || {
-            too_many(&at.to_string(), hotplug, blocks, most)
+            too_many(&at.to_string(), hotplug, blocks, ram)
         });
         return;
     }
@@ -345,10 +350,17 @@ fn fits(hotplug: Hotplug, blocks: u32, machine: &MachineSpec, at: &At<'_>, sink:
     }
 }
 
-fn too_many(at: &str, hotplug: Hotplug, blocks: u32, most: u64) -> String {
-    let block = hotplug.block;
+fn too_many(at: &str, hotplug: Hotplug, blocks: u32, ram: Bytes) -> String {
+    let (block, most) = (hotplug.block, hotplug.most(ram));
     let devices = hotplug.devices(blocks);
     match hotplug.plugged {
+        Plugged::PcDimm(each) if most == 0 => {
+            let largest = (room(ram).0 - PER_SLOT.0) / block.0 * block.0;
+            format!(
+                "{at}: a DIMM of {each} goes beyond the {ADDRESSES} that QEMU's translated CPU addresses: beside slots and PCI the largest is one of {}",
+                Bytes(largest)
+            )
+        }
         Plugged::PcDimm(each) if devices > MOST_DIMMS => format!(
             "{at}: {blocks} blocks of {block} in DIMMs of {each} are {}, and the machine has {MOST_DIMMS} slots: take a larger `dimm`, `device: virtio-mem`, or {most} blocks",
             counted(usize::try_from(devices).unwrap_or(usize::MAX), "DIMM")

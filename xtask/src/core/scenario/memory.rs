@@ -12,7 +12,7 @@ use super::{
     raw,
     tree::At,
 };
-use crate::core::units::Bytes;
+use crate::core::units::{Bytes, counted};
 
 /// The smallest memory block that x86 can have: its page tables' step below would be less
 /// than the largest page block, and than a subsection.
@@ -149,6 +149,18 @@ impl Memory {
                 most: blocks + ram.0.div_ceil(LARGE_SECTION.0) + 1,
                 size: None,
             },
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    /// `4096 real memory blocks`, `64 hotplug memory blocks (pc-dimm of 128 MiB, ...)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = format!("{} memory block", self.how.name());
+        f.write_str(&counted(self.blocks as usize, &what))?;
+        match self.hotplug() {
+            Some(hotplug) => write!(f, " ({hotplug})"),
+            None => Ok(()),
         }
     }
 }

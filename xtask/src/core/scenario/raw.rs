@@ -11,8 +11,8 @@ pub use self::{
     text::{ClassCode, Duration, Name, Of, PciId, Prefix, Prose, Share, Size},
 };
 use super::{
-    Backend, Clock, DeviceFault, HowWord, MachineKind, MemoryDevice, Metric, Online, Order, Restart,
-    Strategy, WalkOperation, WalkPaths, When,
+    Backend, Clock, DeviceFault, HowWord, MachineKind, MemoryDevice, Metric, Online, Order,
+    Restart, Strategy, WalkOperation, WalkPaths, When,
 };
 
 mod named;

@@ -3,6 +3,7 @@
 //! (`shape`,
 //! `meaning`), and what holds for all (`properties`).
 
+mod hotplug;
 mod meaning;
 mod memory;
 mod probing;

@@ -5,8 +5,8 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use super::{
-    Clock, How, HowWord, MachineKind, MachineSpec, Memory, Metric, Scenario, Strategy, Variant, canonical,
-    churn, cmdline, devices,
+    Clock, How, HowWord, MachineKind, MachineSpec, Memory, Metric, Scenario, Strategy, Variant,
+    canonical, churn, cmdline, devices,
     diagnose::Sink,
     hotplug,
     judge::{self, Context},

@@ -281,8 +281,10 @@ mod tests {
     #[test]
     fn silence_has_its_reason() {
         let (mut session, mut qemu) = talk(HELLO).unwrap();
-        qemu.write_all(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no \\u001bslots\"}}\n")
-            .unwrap();
+        qemu.write_all(
+            b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no \\u001bslots\"}}\n",
+        )
+        .unwrap();
         let order = Order::plain("cont");
         let refused = session.execute(&order, PATIENCE);
         assert!(matches!(refused, Err(Silence::Refused(why)) if why == "no slots"));

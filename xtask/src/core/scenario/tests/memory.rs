@@ -74,8 +74,8 @@ fn what_cannot_be_is_refused() {
         "",
         "{blocks: 100}",
         expect![[r#"
-        x.yaml:4:9: `how` is missing in memory; it takes one of real, synthetic
-    "#]],
+            x.yaml:4:9: `how` is missing in memory; it takes one of real, hotplug, synthetic
+        "#]],
     );
     check(
         ", memory: 1 GiB",

@@ -115,8 +115,6 @@ fn dimm_orders(number: u64, each: Bytes) -> [Order; 2] {
         "id": format!("dimm{number}"),
         "memdev": format!("plug{number}"),
     });
-    [("object-add", backend), ("device_add", dimm)].map(|(execute, arguments)| Order {
-        execute,
-        arguments,
-    })
+    [("object-add", backend), ("device_add", dimm)]
+        .map(|(execute, arguments)| Order { execute, arguments })
 }

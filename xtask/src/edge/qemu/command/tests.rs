@@ -15,6 +15,8 @@ use crate::core::{
     units::{Bytes, Nanos},
 };
 
+mod hotplug;
+
 fn profile(seconds: u64) -> Profile {
     Profile {
         name: "slow".into(),
