@@ -222,7 +222,7 @@ fn until(holds: impl Fn() -> bool) {
     }
 }
 
-const STOPPED: &str = r#"{"event": "GUEST_PANICKED", "data": {"action": "pause"}}"#;
+const STOPPED: &str = r#"{"event": "WATCHDOG", "data": {"action": "pause"}}"#;
 const DONE: &str = r#"{"return": {}}"#;
 
 /// What the monitor does about an order.
@@ -317,7 +317,7 @@ fn a_guest_that_asks_is_given_what_there_is_and_goes_on() {
 #[test]
 fn a_guest_that_asked_before_anybody_listened_is_heard() {
     let stopped = |order: &str| match order {
-        "query-status" => says(&[STOPPED, r#"{"return": {"status": "guest-panicked"}}"#]),
+        "query-status" => says(&[STOPPED, r#"{"return": {"status": "watchdog"}}"#]),
         _ => says(&[DONE]),
     };
     let (end, orders) = boot(&machine(), "", stopped);

@@ -66,7 +66,10 @@ fn each_device_time_and_policy_and_each_block_is_as_asked() {
         let blocks = if memory.contains("16") { 16 } else { 8 };
         assert_eq!(variant.metrics["hotplug/blocks"].median, blocks, "{memory}");
         let hotplug = variant.metrics["hotplug"].median;
-        assert!(hotplug >= variant.metrics["hotplug/there"].median, "{memory}");
+        assert!(
+            hotplug >= variant.metrics["hotplug/there"].median,
+            "{memory}"
+        );
         // From the kernel's start, or much less than that.
         let boot = variant.metrics["boot"].median;
         assert_eq!(memory.contains("boot"), hotplug > boot, "{memory}");

@@ -10,10 +10,15 @@ use crate::{
     sys::{self, netlink::Uevents},
 };
 
-/// QEMU's `pvpanic`: a byte written there with this bit stops the machine, and the host plugs in
-/// what it has. When the write returns, that is done.
-const PORT: u16 = 0x506;
-const STOP: u8 = 1;
+/// QEMU's `ib700`, a watchdog: two seconds after it was set so, it stops the machine, and the
+/// host plugs in what it has.
+const PORT: u16 = 0x443;
+const SET: u8 = 0x0e;
+const AFTER: u64 = 2_000_000_000;
+/// A machine that stops by an instruction of its own does so a little sooner or later, as
+/// another thread of QEMU comes to it. One that is asleep stops where its next timer would have
+/// expired, to the nanosecond: that is ours, so long after the watchdog's.
+const NEXT: u64 = 10_000;
 /// Longest limit, and most blocks.
 const LATEST: u64 = 3_600_000_000_000;
 const MOST: u64 = 1 << 20;
@@ -87,20 +92,32 @@ pub fn run(hotplug: &Hotplug) -> Result<(), Failure> {
     let events = Uevents::open().map_err(during("hotplug:uevents"))?;
     let mut seen = look(hotplug.first).map_err(failed())?;
     let before = seen.there.len();
-    let start = clock::mono();
-    if hotplug.now {
-        sys::allow_ports(PORT, 1).map_err(|()| Failure::last("hotplug:ioperm"))?;
-        sys::write_port(PORT, STOP);
-    }
+    let (begin, start) = match hotplug.now {
+        true => {
+            let stopped = stop()?;
+            (stopped, stopped)
+        }
+        false => (0, clock::mono()),
+    };
     let (there, end) = wait(hotplug, &events, &mut seen, start)?;
     drop(events);
     let states = States::of(hotplug.first).map_err(failed())?;
-    let begin = if hotplug.now { start } else { 0 };
     channel::say(&format!(
         "hotplug before={before} blocks={} offline={} kernel={} movable={} begin={begin} there={there} end={end}",
         states.blocks, states.offline, states.kernel, states.movable
     ));
     Ok(())
+}
+
+/// Has the machine stop, and go on with what was plugged in: when that was.
+fn stop() -> Result<u64, Failure> {
+    sys::allow_ports(PORT, 1).map_err(|()| Failure::last("hotplug:ioperm"))?;
+    sys::exact_sleeps(true);
+    let until = clock::mono() + AFTER + NEXT;
+    sys::write_port(PORT, SET);
+    sys::sleep_until(until);
+    sys::exact_sleeps(false);
+    Ok(until)
 }
 
 /// Waits for all blocks, and for their state: when the last was there, and when it was so.

@@ -37,6 +37,7 @@ const SYS_DELETE_MODULE: c_long = 176;
 const SYS_FINIT_MODULE: c_long = 313;
 const O_NONBLOCK: c_int = 0o4000;
 const SYS_KEXEC_FILE_LOAD: c_long = 320;
+const PR_SET_TIMERSLACK: c_int = 29;
 const SYS_PIDFD_OPEN: c_long = 434;
 const POLLIN: i16 = 1;
 
@@ -96,6 +97,7 @@ unsafe extern "C" {
         signals: *const c_void,
     ) -> c_int;
     fn setsid() -> c_int;
+    fn prctl(option: c_int, ...) -> c_int;
     fn ioctl(file: c_int, request: c_ulong, ...) -> c_int;
 }
 
@@ -260,6 +262,12 @@ pub fn sleep_until(ns: u64) {
     };
     // SAFETY: reads `time` only. Nothing interrupts PID 1, which has no signal handlers.
     unsafe { clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, ptr::null_mut()) };
+}
+
+/// Whether sleeps of ours end at their time, and not up to 50 us later with others, as is usual.
+pub fn exact_sleeps(exact: bool) {
+    // SAFETY: touches no memory of ours. 0 stands for what is usual.
+    unsafe { prctl(PR_SET_TIMERSLACK, c_ulong::from(exact)) };
 }
 
 /// The error of the last failed call.

@@ -172,7 +172,7 @@ pub struct Hotplugged {
     pub kernel: u64,
     /// Those that were online, for what can be moved.
     pub movable: u64,
-    /// Just before it was plugged in; 0 where it was there before the kernel.
+    /// When it was plugged in; 0 where it was there before the kernel.
     pub begin: Nanos,
     /// When the last block was there.
     pub there: Nanos,

@@ -375,11 +375,17 @@ impl<'a> Work<'a> {
             without: None,
             options: Vec::new(),
             firmware_fallback: false,
-            memory_hotplug: false,
             built_in: false,
             ..self.spec.clone()
         };
-        (less != *self.spec).then_some(less)
+        if less != *self.spec {
+            return Some(less);
+        }
+        // What all kernels of a scenario have in common comes first, so that it is built once.
+        less.memory_hotplug.then_some(KernelSpec {
+            memory_hotplug: false,
+            ..less
+        })
     }
 
     /// The entry to build upon, verified: the source, or another kernel's build.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is plugged into a running machine. The guest says when: it writes to `pvpanic`, which
-//! stops the machine after that very instruction; then QEMU is told what there is to add, and to
+//! What is plugged into a running machine. The guest says when: it sets a watchdog that stops the
+//! machine while all of it sleeps (docs/protocol.md); then QEMU is told what there is to add, and to
 //! go on. The guest's clocks stand still meanwhile, so that a boot repeats to the nanosecond
 //! whatever the host does.
 
@@ -21,8 +21,8 @@ use crate::core::machine::End;
 /// A QEMU that does not do as it is told within this long, on however busy a host, never will.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What QEMU calls the stop.
-const EVENT: &str = "GUEST_PANICKED";
-const STATUS: &str = "guest-panicked";
+const EVENT: &str = "WATCHDOG";
+const STATUS: &str = "watchdog";
 
 /// Why a machine with something to be plugged in is at its end.
 pub(super) enum Trouble {

@@ -11,8 +11,8 @@ use crate::core::{
     units::Bytes,
 };
 
-/// Where the guest asks for it (docs/protocol.md).
-const ASK: &str = "pvpanic,ioport=0x506";
+/// What the guest asks through (docs/protocol.md), and what it then does.
+const ASK: [&str; 4] = ["-device", "ib700", "-action", "watchdog=pause"];
 /// The root bus's place beside q35's own bridge to the old world: no device of a scenario is
 /// there.
 const PLACE: &str = "bus=pcie.0,addr=1f.7";
@@ -80,8 +80,7 @@ pub(super) fn of(trial: &Trial) -> Hotplug {
         }
     }
     if later {
-        let ask = ["-device", ASK, "-action", "panic=pause"];
-        out.args.extend(ask.map(str::to_owned));
+        out.args.extend(ASK.map(str::to_owned));
     }
     out
 }

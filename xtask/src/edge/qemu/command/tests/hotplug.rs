@@ -28,7 +28,7 @@ fn said(plugged: Plugged, when: When, online: Online) -> String {
         let own = kernel.map(|w| w.rsplit(' ').nth(1).unwrap_or_default());
         lines.push(own.unwrap_or(word).to_owned());
     }
-    lines.extend(with.attach.iter().map(Order::line));
+    lines.extend(with.attach.iter().map(super::super::Order::line));
     lines.join("\n")
 }
 
@@ -38,9 +38,9 @@ fn dimms_while_it_runs() {
     expect![[r#"
         512M,slots=2,maxmem=768M
         memhp_default_state=online_movable
-        pvpanic,ioport=0x506
+        ib700
         -action
-        panic=pause
+        watchdog=pause
         {"arguments":{"id":"plug0","qom-type":"memory-backend-ram","reserve":false,"size":134217728},"execute":"object-add"}
         {"arguments":{"driver":"pc-dimm","id":"dimm0","memdev":"plug0"},"execute":"device_add"}
         {"arguments":{"id":"plug1","qom-type":"memory-backend-ram","reserve":false,"size":134217728},"execute":"object-add"}
@@ -66,9 +66,9 @@ fn virtio_mem_is_there_and_grows() {
         memhp_default_state=online
         memory-backend-ram,id=plug0,size=256M,reserve=off
         virtio-mem-pci,id=vmem,memdev=plug0,requested-size=0M,bus=pcie.0,addr=1f.7
-        pvpanic,ioport=0x506
+        ib700
         -action
-        panic=pause
+        watchdog=pause
         {"arguments":{"path":"/machine/peripheral/vmem","property":"requested-size","value":268435456},"execute":"qom-set"}"#]]
     .assert_eq(&said(Plugged::VirtioMem, When::Later, Online::Online));
     expect![[r#"
