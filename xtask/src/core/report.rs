@@ -39,7 +39,7 @@ pub fn text(summary: &Summary, scenarios: &[&Scenario]) -> String {
             scenario_text(&mut out, scenario, part);
         }
     }
-    growth::sections(&mut out, summary);
+    growth::sections(&mut out, summary, scenarios);
     out
 }
 

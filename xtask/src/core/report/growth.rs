@@ -6,15 +6,17 @@ use std::fmt::Write;
 use super::{Grid, expectation_table, failures, noise, or_dash, oracle, table};
 use crate::core::{
     growth::{Fit, Growth},
-    scenario::Over,
+    scenario::{Memory, Over, Scenario},
     summary::{ScenarioSummary, Summary},
     units::Nanos,
 };
 
-/// The sections of all sweeps of `summary`.
-pub(super) fn sections(out: &mut String, summary: &Summary) {
+/// The sections of all sweeps of `summary`, which was made from `scenarios`.
+pub(super) fn sections(out: &mut String, summary: &Summary, scenarios: &[&Scenario]) {
     for sweep in sweeps(summary) {
-        section(out, &sweep);
+        let first = sweep.parts.first().map(|part| part.name.as_str());
+        let scenario = scenarios.iter().find(|s| Some(s.name.as_str()) == first);
+        section(out, &sweep, scenario.and_then(|s| s.memory));
     }
 }
 
@@ -64,11 +66,14 @@ fn sweep<'a>(summary: &'a Summary, name: &'a str) -> Option<Grown<'a>> {
     })
 }
 
-fn section(out: &mut String, sweep: &Grown) {
+fn section(out: &mut String, sweep: &Grown, memory: Option<Memory>) {
     let Grown {
         name, over, parts, ..
     } = sweep;
     let _ = writeln!(out, "## {name}: growth over {over}\n");
+    if let Some(memory) = memory {
+        let _ = writeln!(out, "Memory blocks: {}.\n", memory.how);
+    }
     for (metric, of) in &sweep.metrics {
         let _ = writeln!(out, "### {metric}\n\n{}\n", figures(parts, *over, of));
     }

@@ -78,6 +78,17 @@ impl How {
     }
 }
 
+impl fmt::Display for How {
+    /// `real`, `hotplug (pc-dimm of 128 MiB, while it runs, online)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Self::Hotplug(hotplug) => write!(f, " ({hotplug})"),
+            Self::Real | Self::Synthetic => Ok(()),
+        }
+    }
+}
+
 /// A scenario's memory blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Memory {

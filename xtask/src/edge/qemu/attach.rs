@@ -110,9 +110,12 @@ impl Attach {
     fn connect(&mut self) -> Result<bool, Trouble> {
         let session = Session::open(&self.socket, PATIENCE).and_then(|mut session| {
             let status = session.execute(&Order::plain("query-status"), PATIENCE)?;
-            // What it has told of that so far is in the status.
-            session.events()?;
-            Ok((session, status["status"] == STATUS))
+            let stopped = status["status"] == STATUS;
+            if stopped {
+                // What it told of that before is the same stop; what it tells after is another.
+                session.forget();
+            }
+            Ok((session, stopped))
         });
         match session {
             Ok((session, stopped)) => {

@@ -128,6 +128,11 @@ impl Session {
         Ok(std::mem::take(&mut self.events))
     }
 
+    /// Forgets what QEMU told by itself before the last answer.
+    pub fn forget(&mut self) {
+        self.events.clear();
+    }
+
     /// Readable when QEMU has something to say.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()

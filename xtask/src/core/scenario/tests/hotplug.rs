@@ -144,11 +144,15 @@ fn what_cannot_be_is_refused() {
     );
     check(
         "{blocks: 8000, how: hotplug, dimm: 1000 GiB}",
-        expect![[r#""#]],
+        expect![[r#"
+            x.yaml:4:18: memory.blocks: a DIMM of 1000 GiB goes beyond the 1 TiB that QEMU's translated CPU addresses: beside slots and PCI the largest is one of 987 GiB
+        "#]],
     );
     check(
         "{blocks: 8064, how: hotplug, dimm: 504 GiB}",
-        expect![[r#""#]],
+        expect![[r#"
+            x.yaml:4:18: memory.blocks: 8064 blocks of 128 MiB, with what QEMU sets aside for slots and PCI, go beyond the 1 TiB that its translated CPU addresses: take 4032 or fewer
+        "#]],
     );
     check(
         "{blocks: 8, how: hotplug, dimm: 100 MiB}",

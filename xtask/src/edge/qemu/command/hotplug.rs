@@ -17,6 +17,9 @@ const ASK: [&str; 4] = ["-device", "ib700", "-action", "watchdog=pause"];
 /// there.
 const PLACE: &str = "bus=pcie.0,addr=1f.7";
 const VIRTIO_MEM: &str = "vmem";
+/// What the driver asks is answered by the thread that asks. By an eventfd it would be another,
+/// some time later of the host's.
+const AT_ONCE: &str = "ioeventfd=off";
 
 /// What a machine with memory to be plugged in has beside others.
 #[derive(Debug, Default)]
@@ -63,7 +66,7 @@ pub(super) fn of(trial: &Trial) -> Hotplug {
                 backend("plug0", size),
                 "-device".into(),
                 format!(
-                    "virtio-mem-pci,id={VIRTIO_MEM},memdev=plug0,requested-size={}M,{PLACE}",
+                    "virtio-mem-pci,id={VIRTIO_MEM},memdev=plug0,requested-size={}M,{AT_ONCE},{PLACE}",
                     asked.0 >> 20
                 ),
             ]);

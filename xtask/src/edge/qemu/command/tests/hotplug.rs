@@ -65,7 +65,7 @@ fn virtio_mem_is_there_and_grows() {
         512M,maxmem=768M
         memhp_default_state=online
         memory-backend-ram,id=plug0,size=256M,reserve=off
-        virtio-mem-pci,id=vmem,memdev=plug0,requested-size=0M,bus=pcie.0,addr=1f.7
+        virtio-mem-pci,id=vmem,memdev=plug0,requested-size=0M,ioeventfd=off,bus=pcie.0,addr=1f.7
         ib700
         -action
         watchdog=pause
@@ -75,6 +75,6 @@ fn virtio_mem_is_there_and_grows() {
         512M,maxmem=768M
         memhp_default_state=online_kernel
         memory-backend-ram,id=plug0,size=256M,reserve=off
-        virtio-mem-pci,id=vmem,memdev=plug0,requested-size=256M,bus=pcie.0,addr=1f.7"#]]
+        virtio-mem-pci,id=vmem,memdev=plug0,requested-size=256M,ioeventfd=off,bus=pcie.0,addr=1f.7"#]]
     .assert_eq(&said(Plugged::VirtioMem, When::Boot, Online::OnlineKernel));
 }
