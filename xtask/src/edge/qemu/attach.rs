@@ -20,6 +20,10 @@ use crate::core::machine::End;
 
 /// A QEMU that does not do as it is told within this long, on however busy a host, never will.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// QEMU throws its old maps of memory away in a thread of its own, some 50 ms later, and has its
+/// CPUs leave what they are at for that: with several CPUs, whose turn is next would then depend on
+/// the host. While they stand still it makes no difference.
+const SETTLE: Duration = Duration::from_millis(200);
 /// What QEMU calls the stop.
 const EVENT: &str = "WATCHDOG";
 const STATUS: &str = "watchdog";
@@ -146,6 +150,7 @@ impl Attach {
                 .map_err(|silence| told(silence, &doing()))?;
         }
         self.done = true;
+        std::thread::sleep(SETTLE);
         session
             .execute(&Order::plain("cont"), PATIENCE)
             .map_err(|silence| told(silence, "cont"))?;
