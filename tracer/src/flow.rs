@@ -218,7 +218,7 @@ impl Flow {
         block.flags.any(Flags::ENTRY) && !second
     }
 
-    fn spec_flags_any(&self, block: &Block, bits: u16) -> bool {
+    fn spec_flags_any(&self, block: &Block, bits: u32) -> bool {
         self.spec.at(block.pc).is_some_and(|f| f.flags.any(bits))
     }
 

@@ -253,7 +253,7 @@ unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu
             block
         }
     };
-    const ASKS: u16 =
+    const ASKS: u32 =
         Flags::IRQ | Flags::FAULT | Flags::FAULT_CODE | Flags::SWITCH | Flags::MARK | Flags::MODULE;
     let reads = flags.any(Flags::ENTRY) && flags.any(ASKS);
     let registers = if reads {

@@ -14,41 +14,44 @@
 
 /// What is special about a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u16);
+pub struct Flags(pub u32);
 
 impl Flags {
     /// `i`: where an interrupt enters the kernel.
-    pub const IRQ: u16 = 1;
+    pub const IRQ: u32 = 1;
     /// `x`: where an exception enters.
-    pub const FAULT: u16 = 2;
+    pub const FAULT: u32 = 2;
     /// `y`: the same, with an error code on the stack.
-    pub const FAULT_CODE: u16 = 4;
+    pub const FAULT_CODE: u32 = 4;
     /// `s`: changes from one task to another (`__switch_to_asm`).
-    pub const SWITCH: u16 = 8;
+    pub const SWITCH: u32 = 8;
     /// `f`: where a new task begins.
-    pub const FORK: u16 = 16;
+    pub const FORK: u32 = 16;
     /// `t`: a thunk, which belongs to whoever goes through it.
-    pub const THUNK: u16 = 32;
+    pub const THUNK: u32 = 32;
     /// `k`: the kernel begins (`start_kernel`).
-    pub const KERNEL: u16 = 64;
+    pub const KERNEL: u32 = 64;
     /// `K`: the kernel gives way to another (`machine_kexec`).
-    pub const KEXEC: u16 = 128;
+    pub const KEXEC: u32 = 128;
     /// `m`: its entries and returns are marks.
-    pub const MARK: u16 = 256;
+    pub const MARK: u32 = 256;
     /// `d`: marked; its first argument is a device, whose name is noted.
-    pub const DEVICE: u16 = 512;
+    pub const DEVICE: u32 = 512;
     /// `c`: marked; its first argument is the address of a function, which is noted.
-    pub const CODE: u16 = 1024;
+    pub const CODE: u32 = 1024;
     /// `l`: `do_init_module`: its argument, a struct module, is copied.
-    pub const MODULE: u16 = 2048;
+    pub const MODULE: u32 = 2048;
     /// `w`: its marks are borders of windows: counts are kept apart there.
-    pub const WINDOW: u16 = 4096;
+    pub const WINDOW: u32 = 4096;
     /// `p`: a part of a marked function; it may return from here.
-    pub const PART: u16 = 1 << 13;
+    pub const PART: u32 = 1 << 13;
+    /// `o`: with `t`: not a thunk that functions end in, but parts of any of them, set apart,
+    /// that are jumped to and back from.
+    pub const APART: u32 = 1 << 16;
     /// `v`: a table of entries of interrupts or exceptions, one behind the other.
-    pub const TABLE: u16 = 1 << 14;
+    pub const TABLE: u32 = 1 << 14;
     /// Not in the file: the block begins where the function does.
-    pub const ENTRY: u16 = 1 << 15;
+    pub const ENTRY: u32 = 1 << 15;
 
     fn parse(text: &str) -> Option<Self> {
         let letter = |c| {
@@ -68,6 +71,7 @@ impl Flags {
                 'l' => Self::MODULE,
                 'w' => Self::WINDOW,
                 'p' => Self::PART,
+                'o' => Self::APART,
                 'v' => Self::TABLE,
                 _ => return None,
             })
@@ -77,7 +81,7 @@ impl Flags {
     }
 
     /// Whether one of `bits` is there.
-    pub fn any(self, bits: u16) -> bool {
+    pub fn any(self, bits: u32) -> bool {
         self.0 & bits != 0
     }
 }

@@ -82,6 +82,29 @@ fn a_return_to_nowhere_known_stays_where_it_is_in_the_tree() {
     assert_eq!(seen.count(ROOT), 10);
 }
 
+/// A loop of `f` whose test is set apart among those of other functions, and goes on to `g`.
+#[test]
+fn what_is_set_apart_belongs_to_whoever_jumps_there_and_back() {
+    let mut sim = Sim::boot();
+    sim.run(at("start_kernel") + 4, 2, End::Call);
+    sim.run(at("f"), 3, End::Plain);
+    for _ in 0..3 {
+        sim.run(at("apart") + 0x40, 2, End::Plain);
+        sim.run(at("f") + 0x20, 4, End::Plain);
+    }
+    sim.run(at("apart") + 0x80, 1, End::Plain);
+    sim.run(at("f") + 0x40, 1, End::Call);
+    sim.run(at("g"), 6, End::Ret);
+    sim.run(at("f") + 0x44, 1, End::Ret);
+    sim.run(at("start_kernel") + 12, 7, End::Plain);
+    let seen = sim.finish();
+    assert_eq!(
+        seen.stacks()[&format!("{ROOT};f")],
+        (3 + 3 * 6 + 1 + 1 + 1, 1)
+    );
+    assert_eq!(seen.stacks()[&format!("{ROOT};f;g")], (6, 1));
+}
+
 /// `call thunk; thunk: call inside; overwrite the return address; ret` ends up in a function
 /// that returns to whom the thunk was called by.
 #[test]

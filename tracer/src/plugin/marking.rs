@@ -120,6 +120,7 @@ impl Tracer {
         };
         let marked = function.flags.any(Flags::MARK | Flags::PART);
         let to = (target != 0).then(|| self.spec.at(target)).flatten();
+        let to = to.filter(|f| !f.flags.any(Flags::APART));
         let thunk = insn::is_jump(bytes) && to.is_some_and(|f| f.flags.any(Flags::THUNK));
         // A jump by a table within the function is taken for one that leaves it, which harms
         // nothing: its own return ends it as well.

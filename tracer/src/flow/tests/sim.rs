@@ -28,6 +28,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("vectors", "iv"),
     ("common", "i"),
     ("early", "yv"),
+    ("apart", "to"),
 ];
 pub const TEXT: u64 = 0xffff_ffff_8100_0000;
 pub const SIZE: u64 = 0x1000;

@@ -6,7 +6,7 @@ use std::{
     fmt::Write,
 };
 
-use super::symbols::{Symbols, plain};
+use super::symbols::{OUTLINED, Symbols, plain};
 use crate::core::nearest::likely;
 
 /// Marked in every boot where the kernel has them, with the tracer's flags.
@@ -181,7 +181,8 @@ fn flags(name: &str, extra: &[String]) -> String {
         (TABLES.contains(&name), 'v'),
         (name == "__switch_to_asm", 's'),
         (["ret_from_fork", "ret_from_fork_asm"].contains(&name), 'f'),
-        (thunk, 't'),
+        (thunk || name == OUTLINED, 't'),
+        (name == OUTLINED, 'o'),
         (name == "start_kernel", 'k'),
         (name == "machine_kexec", 'K'),
         (name == "do_init_module", 'l'),

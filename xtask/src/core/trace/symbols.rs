@@ -10,6 +10,12 @@ const IMAGE: u64 = 0xffff_ffff_8000_0000;
 /// Fewer functions are no kernel's table.
 const FEWEST: usize = 100;
 
+/// Behind this name lie the parts of functions that run only until the CPU's features are known
+/// (`.altinstr_aux`): jumped to and back from, and without names of their own.
+pub const OUTLINED: &str = "_einittext";
+/// They are not more than this.
+const OUTLINED_MOST: u64 = 1 << 20;
+
 /// A function, or what looks like one in assembly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
@@ -82,14 +88,15 @@ impl Symbols {
     }
 
     fn from<'a>(all: impl Iterator<Item = (u64, bool, &'a str)>) -> Result<Self, String> {
+        let all: Vec<_> = all.collect();
         let mut at: BTreeMap<u64, &str> = BTreeMap::new();
         let mut special: BTreeMap<&str, u64> = BTreeMap::new();
-        for (address, code, name) in all {
+        for &(address, code, name) in &all {
             if [
                 "_stext",
                 "_text",
                 "_etext",
-                "_einittext",
+                OUTLINED,
                 "_sinittext",
                 "init_task",
             ]
@@ -106,7 +113,18 @@ impl Symbols {
             }
         }
         let begin = special.get("_text").or(special.get("_stext"));
-        let end = special.get("_einittext").or(special.get("_etext"));
+        if let Some(begin) = special.get(OUTLINED) {
+            at.insert(*begin, OUTLINED);
+        }
+        // What is set apart ends where the next section has a name.
+        let outlined = special.get(OUTLINED).map(|begin| {
+            let behind = all
+                .iter()
+                .map(|s| s.0)
+                .filter(|a| a > begin && a - begin < OUTLINED_MOST);
+            behind.min().unwrap_or(begin + 1)
+        });
+        let end = outlined.as_ref().or(special.get("_etext"));
         let (Some(begin), Some(end)) = (begin, end) else {
             return Err("it names neither _text nor _etext: not a kernel's symbols".into());
         };
@@ -200,6 +218,18 @@ pub(super) mod tests {
         assert_eq!(symbols.init_task, Some(0xffff_ffff_8200_0000));
         assert_eq!(symbols.address("b.cold"), Some(0xffff_ffff_8100_0020));
         assert_eq!(symbols.address("data"), None);
+    }
+
+    #[test]
+    fn parts_that_are_set_apart_end_where_the_next_section_begins() {
+        let apart = "ffffffff81100000 T _einittext\nffffffff81103000 D early_top_pgt\n";
+        let symbols = Symbols::read((map(&["a"]) + apart).as_bytes()).unwrap();
+        let last = symbols.functions.last().unwrap();
+        assert_eq!(
+            (last.address, &*last.name),
+            (0xffff_ffff_8110_0000, OUTLINED)
+        );
+        assert_eq!(symbols.text.1, 0xffff_ffff_8110_3000);
     }
 
     #[test]
