@@ -86,10 +86,17 @@ fn sums(record: &Record) {
         let parts = window.tasks + window.interrupts + window.user + window.firmware;
         let sum = parts * window.ns_per_instruction + window.idle + window.unaccounted;
         assert_eq!(sum, window.length, "{}", window.window);
-        assert_eq!(
-            window.unaccounted, 0,
-            "{} of {}",
-            window.window, record.boot
+        // Of the kernel that kexec begins, some 25 instructions too many are counted where there
+        // are several CPUs (docs/tracer.md).
+        let over_kexec = ["all", "kernel_kexec", "machine_kexec"].contains(&&*window.window)
+            && record.boot.contains("kexec");
+        let may = if over_kexec { 100 } else { 0 };
+        assert!(
+            window.unaccounted.abs() <= may,
+            "{} of {}: {}",
+            window.window,
+            record.boot,
+            window.unaccounted
         );
         assert!(window.attributed() >= 0.995, "{}", window.window);
     }
