@@ -169,6 +169,9 @@ fn exponent(profiles: &[(u64, &Profile)], own: &[i64]) -> Option<Fit> {
     fit(&points.collect::<Vec<_>>())
 }
 
+/// A part of the kernel's instructions that is not worth a name.
+const TRIFLE: f64 = 0.001;
+
 /// What to know first: who grows faster than what there is more of.
 pub fn summary(growth: &Growth) -> String {
     let Growth {
@@ -191,6 +194,17 @@ pub fn summary(growth: &Growth) -> String {
             "no function with {FEWEST} instructions or more grows faster than {over}^{LINEAR}\n"
         );
     }
+    // The tick and the like, which follow time and not what there is more of, are hardly anything
+    // at any size.
+    let (named, trifles): (Vec<_>, Vec<_>) =
+        named.into_iter().partition(|r| r.share_ahead >= TRIFLE);
+    if !trifles.is_empty() {
+        out += &format!(
+            "{} more grow faster than {over}^{LINEAR}, and would be less than {} each\n",
+            trifles.len(),
+            percent(TRIFLE)
+        );
+    }
     for row in named {
         let Some(fit) = row.fit else { continue };
         out += &format!(
@@ -207,7 +221,7 @@ pub fn summary(growth: &Growth) -> String {
 }
 
 /// The summary, and a table of the `most` functions that will be largest, and of all that are
-/// superlinear.
+/// superlinear and no trifle.
 pub fn text(growth: &Growth, most: usize) -> String {
     let mut header = vec!["function".to_owned()];
     header.extend(growth.sizes.iter().map(|size| format!("at {size}")));
@@ -221,7 +235,8 @@ pub fn text(growth: &Growth, most: usize) -> String {
     ];
     header.extend(more.map(str::to_owned));
     let shown = growth.functions.iter().enumerate();
-    let shown = shown.filter(|(n, row)| *n < most || row.superlinear());
+    let named = |row: &Row| row.superlinear() && row.share_ahead >= TRIFLE;
+    let shown = shown.filter(|(n, row)| *n < most || named(row));
     let rows = std::iter::once(&growth.whole).chain(shown.map(|(_, row)| row));
     let rows = rows.map(line).collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
