@@ -21,12 +21,34 @@ pub const FAILED: u8 = 0x11;
 /// Lines written in this boot.
 static LINES: AtomicU32 = AtomicU32::new(0);
 
-/// Gets the right to use all ports that PID 1 needs, those of [`crate::boot_number`] too.
+/// All ports that PID 1 needs, those of [`crate::boot_number`] too.
+const PORTS: [(u16, u16); 3] = [(PORT, 1), (EXIT_PORT, 1), (sys::CMOS_PORT, 2)];
+
+/// Gets the right to use them.
 pub fn open() -> Result<(), Failure> {
-    for (from, count) in [(PORT, 1), (EXIT_PORT, 1), (sys::CMOS_PORT, 2)] {
+    for (from, count) in PORTS {
         sys::allow_ports(from, count).map_err(|()| Failure::last("ioperm"))?;
     }
     Ok(())
+}
+
+/// Gives the right back: whoever has it pays for it at each switch of tasks, and hands it on
+/// to its children.
+pub fn close() -> Result<(), Failure> {
+    for (from, count) in PORTS {
+        sys::deny_ports(from, count).map_err(|()| Failure::last("ioperm"))?;
+    }
+    Ok(())
+}
+
+/// Lines written so far.
+pub fn lines() -> u32 {
+    LINES.load(Ordering::Relaxed)
+}
+
+/// Goes on after so many lines, which another process of ours wrote.
+pub fn resume(lines: u32) {
+    LINES.store(lines, Ordering::Relaxed);
 }
 
 /// Writes one line.

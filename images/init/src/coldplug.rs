@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A distribution's udev handles all devices that there are.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, io, path::Path};
 
 use crate::{
-    apart, channel, clock,
+    channel, clock,
     failure::{Failure, during},
     pci, sys,
     sys::State,
+    tool,
 };
 
 const UDEVD: &str = "/usr/lib/systemd/systemd-udevd";
-const UDEVADM: &str = "/usr/bin/udevadm";
+pub const UDEVADM: &str = "/usr/bin/udevadm";
 /// udevd makes it when it listens.
 const SOCKET: &str = "/run/udev/control";
 /// How many events the kernel has sent.
@@ -59,9 +56,9 @@ pub fn parse(text: &str) -> Option<Coldplug> {
 /// are handled, and reports.
 pub fn run(how: &Coldplug) -> Result<(), Failure> {
     let start = clock::mono();
-    let mut udevd = program(UDEVD)?;
+    let mut udevd = tool::command(UDEVD, "coldplug")?;
     udevd.args(how.children_max.map(|n| format!("--children-max={n}")));
-    let udevd = spawn(udevd, "udevd")?;
+    let udevd = tool::spawn(udevd, "coldplug:udevd")?;
     await_socket(udevd, start + how.limit)?;
     let before = events()?;
     let begin = clock::mono();
@@ -74,62 +71,30 @@ pub fn run(how: &Coldplug) -> Result<(), Failure> {
     udevadm(&["settle", &seconds], "settle", how.limit + 5_000_000_000)?;
     let end = clock::mono();
     let events = events()?.saturating_sub(before);
-    let seen = fs::read_dir(DATABASE).map_err(during("coldplug:database"))?;
-    let seen = seen.flatten().filter(|e| is_block(&e.file_name())).count();
+    let seen = seen().map_err(during("coldplug:database"))?;
     channel::say(&format!(
         "coldplug start={start} begin={begin} triggered={triggered} end={end} events={events} seen={seen}"
     ));
     Ok(())
 }
 
+/// How many memory blocks udev's rules have seen.
+pub fn seen() -> io::Result<usize> {
+    let entries = fs::read_dir(DATABASE)?;
+    Ok(entries
+        .flatten()
+        .filter(|e| is_block(&e.file_name()))
+        .count())
+}
+
 fn is_block(name: &std::ffi::OsStr) -> bool {
     name.to_str().is_some_and(|n| n.starts_with(OF_BLOCKS))
 }
 
-/// A program of the image that tells the console what goes wrong, and nothing else.
-fn program(path: &str) -> Result<Command, Failure> {
-    let console = || {
-        let console = fs::File::options().write(true).open("/dev/console");
-        console.map(Stdio::from).map_err(during("coldplug:console"))
-    };
-    let mut command = Command::new(path);
-    command
-        .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin")
-        .env("SYSTEMD_LOG_TARGET", "console")
-        .env("SYSTEMD_LOG_LEVEL", "warning")
-        .stdin(Stdio::null())
-        .stdout(console()?)
-        .stderr(console()?);
-    Ok(command)
-}
-
-/// Starts it; its number.
-fn spawn(mut command: Command, what: &str) -> Result<i32, Failure> {
-    let child = command
-        .spawn()
-        .map_err(during(format!("coldplug:{what}")))?;
-    Ok(child.id() as i32)
-}
-
 fn udevadm(arguments: &[&str], what: &str, limit: u64) -> Result<(), Failure> {
-    let mut command = program(UDEVADM)?;
+    let mut command = tool::command(UDEVADM, "coldplug")?;
     command.args(arguments);
-    let child = spawn(command, what)?;
-    match apart::wait(child, clock::mono() + limit)? {
-        Some((State::Ended(0), _)) => Ok(()),
-        Some((State::Ended(status), _)) => {
-            Err(Failure::new(format!("coldplug:{what}:status:{status}"), 0))
-        }
-        Some(_) => Err(Failure::new(format!("coldplug:{what}:killed"), 0)),
-        None => {
-            sys::kill(child, sys::SIGKILL);
-            Err(Failure::new(
-                format!("coldplug:{what}:limit"),
-                sys::ETIMEDOUT,
-            ))
-        }
-    }
+    tool::run(command, &format!("coldplug:{what}"), limit)
 }
 
 fn await_socket(udevd: i32, until: u64) -> Result<(), Failure> {

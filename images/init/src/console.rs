@@ -17,6 +17,14 @@ use crate::{
 
 const SHELL: &str = "/bin/sh";
 
+/// Says something on the console, if there is one. Whoever took it may have hung up on us.
+pub fn tell(text: &str) {
+    let _ = match fs::File::options().write(true).open("/dev/console") {
+        Ok(mut console) => writeln!(console, "{text}"),
+        Err(_) => writeln!(io::stderr(), "{text}"),
+    };
+}
+
 /// Runs until the user ends it, then powers off. `events` happen on whichever way out.
 pub fn run(events: &[Event]) -> Result<(), Failure> {
     let terminal = terminal();

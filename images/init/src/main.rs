@@ -15,6 +15,9 @@
 //! - One thread but in a walk or churn, no children (save the shell's, that of `meanwhile`, those of a load
 //!   or flush that may not come back, and udev's), no sleeping where nobody is waited for: in
 //!   virtual time two boots are the same to the bit.
+//! - From the plan's `systemd` on PID 1 is a distribution's systemd, and a child of it runs the
+//!   rest of the plan. It asks systemd to restart, which in the end starts us again, as PID 1 and
+//!   under another name, for the last stamp and reboot(2).
 //! - PID 1 itself calls reboot(2), except where the plan has `meanwhile` lines. Then a child
 //!   does, in this order: user space is down and nothing is mounted; PID 1 forks, or
 //!   reports that it cannot, while an `error` line and `end` are still possible; the child
@@ -46,6 +49,8 @@ mod plan;
 mod shutdown;
 mod sys;
 mod sysctl;
+mod systemd;
+mod tool;
 mod walk;
 
 use failure::{Failure, during};
@@ -56,7 +61,7 @@ use plan::Command;
 /// would run into before `hello`.
 #[cfg(not(test))]
 #[unsafe(no_mangle)]
-extern "C" fn main(_count: i32, _arguments: *const *const u8) -> i32 {
+extern "C" fn main(count: i32, arguments: *const *const std::ffi::c_char) -> i32 {
     let entry = clock::now();
     std::panic::set_hook(Box::new(|panic| {
         let place = panic
@@ -66,8 +71,12 @@ extern "C" fn main(_count: i32, _arguments: *const *const u8) -> i32 {
     }));
     if let Err(failure) = channel::open() {
         // There is no channel to say it on.
-        eprintln!("bootrig: {failure}");
+        console::tell(&format!("bootrig: {failure}"));
         shutdown::power_off_now();
+    }
+    if name(count, arguments).is_some_and(systemd::is_last) {
+        let Err(failure) = systemd::last_act();
+        give_up(&failure)
     }
     let number = boot_number::advance();
     hello(number, entry);
@@ -77,6 +86,17 @@ extern "C" fn main(_count: i32, _arguments: *const *const u8) -> i32 {
     }
     let Err(failure) = first_boot();
     give_up(&failure)
+}
+
+/// What we were started as.
+#[cfg(not(test))]
+fn name<'a>(count: i32, arguments: *const *const std::ffi::c_char) -> Option<&'a str> {
+    if count < 1 {
+        return None;
+    }
+    // SAFETY: the C library gives `count` strings, which live as long as the process.
+    let name = unsafe { std::ffi::CStr::from_ptr(*arguments) };
+    name.to_str().ok()
 }
 
 fn hello(number: u8, entry: clock::Stamp) {
@@ -89,7 +109,7 @@ fn hello(number: u8, entry: clock::Stamp) {
 
 fn give_up(failure: &Failure) -> ! {
     failure.report();
-    eprintln!("bootrig: {failure}");
+    console::tell(&format!("bootrig: {failure}"));
     channel::end();
     channel::exit(channel::FAILED)
 }
@@ -113,7 +133,10 @@ fn first_boot() -> Result<std::convert::Infallible, Failure> {
                 channel::exit(channel::FINISHED)
             }
             Command::Wait(ns) => clock::spin(ns),
+            // Under systemd it is set when that is gone.
+            Command::Set { .. } if std::process::id() != 1 => {}
             Command::Set { name, value } => sysctl::set(&name, &value)?,
+            Command::Systemd(how) => systemd::run(&how)?,
             Command::Memory => memory::report()?,
             Command::Hotplug(hotplug) => hotplug::run(&hotplug)?,
             Command::Coldplug(how) => coldplug::run(&how)?,

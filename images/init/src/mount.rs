@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file systems that the kernel offers.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use crate::{
     failure::{Failure, during},
@@ -23,6 +23,14 @@ pub fn all() -> Result<(), Failure> {
         sys::mount(kind, at).map_err(|()| Failure::last(format!("mount:{at}")))?;
     }
     Ok(())
+}
+
+/// Mounts what a distribution has on /run, unless systemd does: it then keeps what we leave.
+pub fn run() -> Result<(), Failure> {
+    let at = "/run";
+    fs::create_dir_all(at).map_err(during("mkdir:/run"))?;
+    sys::mount("tmpfs", at).map_err(|()| Failure::last("mount:/run"))?;
+    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).map_err(during("mode:/run"))
 }
 
 /// Unmounts all, last first. What is in use goes when its last user does: nothing here is

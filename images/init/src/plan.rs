@@ -7,7 +7,7 @@ use crate::{
     churn, coldplug, hotplug,
     meanwhile::{Action, Event},
     pci::{self, Place},
-    sysctl, walk,
+    sysctl, systemd, walk,
 };
 
 /// Most `meanwhile` lines.
@@ -49,6 +49,8 @@ pub enum Command {
     Hotplug(hotplug::Hotplug),
     /// Have udev handle all devices.
     Coldplug(coldplug::Coldplug),
+    /// Have systemd become PID 1 and boot; what follows is a child's to run.
+    Systemd(systemd::Boot),
     /// Walk over paths in sysfs.
     Walk(walk::Walk),
     /// Have memory blocks come and go while threads walk.
@@ -66,6 +68,11 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether PID 1 is another program after it.
+    pub fn hands_over(&self) -> bool {
+        matches!(self, Self::Systemd(_))
+    }
+
     /// Whether nothing can come after it.
     fn is_last(&self) -> bool {
         matches!(
@@ -148,6 +155,11 @@ pub fn parse(text: &str) -> Result<Vec<Command>, Wrong> {
             ("coldplug", how) => match coldplug::parse(how) {
                 Some(coldplug) => Command::Coldplug(coldplug),
                 None => return wrong("bad_coldplug"),
+            },
+            ("systemd", how) => match systemd::parse(how) {
+                Some(boot) if !commands.iter().any(Command::hands_over) => Command::Systemd(boot),
+                Some(_) => return wrong("systemd_twice"),
+                None => return wrong("bad_systemd"),
             },
             ("walk", how) => match walk::parse(how) {
                 Some(walk) => Command::Walk(walk),
@@ -275,6 +287,23 @@ mod tests {
         check("bootrig-plan 1\nkexec", Ok(vec![Command::Kexec]));
         check("bootrig-plan 1\npoweroff\n", Ok(vec![Command::Poweroff]));
         check("bootrig-plan 1\nshell\n", Ok(vec![Command::Shell]));
+    }
+
+    #[test]
+    fn pid_1_becomes_systemd_once() {
+        let boot = Command::Systemd(systemd::Boot { limit: 5 });
+        check(
+            "bootrig-plan 1\nsystemd limit=5\nreboot\n",
+            Ok(vec![boot, Command::Reboot]),
+        );
+        check(
+            "bootrig-plan 1\nsystemd limit=5\nmemory\nsystemd limit=5\nstop\n",
+            Err("plan:4:systemd_twice"),
+        );
+        check(
+            "bootrig-plan 1\nsystemd limit=0\nstop\n",
+            Err("plan:2:bad_systemd"),
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
     meanwhile::{self, Event},
     mount, sys,
     sys::Reboot,
+    systemd,
 };
 
 /// What processes get to end by themselves, and then to be gone after SIGKILL.
@@ -47,13 +48,28 @@ pub fn power_off_now() -> ! {
 /// Shuts user space down and calls reboot(2), which does not come back; has a child call it
 /// where there is something to do meanwhile.
 fn go(how: &str, reboot: Reboot, events: &[Event]) -> Result<(), Failure> {
-    if !events.is_empty() {
-        meanwhile::prepare(events)?;
-    }
+    prepare(events)?;
     channel::say(&format!("leave how={how} {}", clock::now()));
+    if std::process::id() != 1 {
+        // systemd is PID 1, and shuts user space down; `systemd::last_act` comes after it.
+        return systemd::shut_down(how);
+    }
     end_processes();
     sys::sync();
     mount::none();
+    enter(how, reboot, events)
+}
+
+/// Finds what events are about.
+pub fn prepare(events: &[Event]) -> Result<(), Failure> {
+    match events {
+        [] => Ok(()),
+        events => meanwhile::prepare(events),
+    }
+}
+
+/// Where nothing is left of user space: calls reboot(2), which does not come back.
+pub fn enter(how: &str, reboot: Reboot, events: &[Event]) -> Result<(), Failure> {
     if !events.is_empty() {
         let Err(failure) = meanwhile::restart(how, reboot, events);
         return Err(failure);

@@ -21,6 +21,8 @@ pub const ENOENT: i32 = 2;
 pub const ENODEV: i32 = 19;
 /// Invalid argument.
 pub const EINVAL: i32 = 22;
+/// It is too large.
+pub const EFBIG: i32 = 27;
 /// It took too long.
 pub const ETIMEDOUT: i32 = 110;
 /// Please end.
@@ -33,6 +35,7 @@ const MNT_DETACH: c_int = 2;
 const WNOHANG: c_int = 1;
 const TIMER_ABSTIME: c_int = 1;
 const TIOCSCTTY: c_ulong = 0x540e;
+const RNDADDENTROPY: c_ulong = 0x4008_5203;
 const SYS_DELETE_MODULE: c_long = 176;
 const SYS_FINIT_MODULE: c_long = 313;
 const O_NONBLOCK: c_int = 0o4000;
@@ -40,6 +43,14 @@ const SYS_KEXEC_FILE_LOAD: c_long = 320;
 const PR_SET_TIMERSLACK: c_int = 29;
 const SYS_PIDFD_OPEN: c_long = 434;
 const POLLIN: i16 = 1;
+
+/// struct rand_pool_info of Linux, with as many bytes as make a seed.
+#[repr(C)]
+struct RandPool {
+    bits: c_int,
+    size: c_int,
+    bytes: [u8; 64],
+}
 
 #[repr(C)]
 struct Timespec {
@@ -143,6 +154,12 @@ pub fn cpus() -> u32 {
 pub fn allow_ports(from: u16, count: u16) -> Result<(), ()> {
     // SAFETY: changes this process's port rights only.
     ok(unsafe { ioperm(from.into(), count.into(), 1) })
+}
+
+/// Gives the right to `count` ports back.
+pub fn deny_ports(from: u16, count: u16) -> Result<(), ()> {
+    // SAFETY: as for `allow_ports`.
+    ok(unsafe { ioperm(from.into(), count.into(), 0) })
 }
 
 /// Writes a byte to a port that [`allow_ports`] got.
@@ -391,6 +408,17 @@ pub fn reap_until(last: u32) {
             return;
         }
     }
+}
+
+/// Gives the kernel's random numbers a seed, as good as it is.
+pub fn seed(random: &File, bytes: [u8; 64]) -> Result<(), ()> {
+    let pool = RandPool {
+        bits: 512,
+        size: 64,
+        bytes,
+    };
+    // SAFETY: reads `pool` only, which is as long as it says.
+    ok(unsafe { ioctl(random.as_raw_fd(), RNDADDENTROPY, &raw const pool) })
 }
 
 /// Makes a new process the leader of a session whose terminal is its standard input.

@@ -164,6 +164,10 @@ impl TrialResult {
                 let coldplug = self.log.as_ref()?.coldplug.as_ref()?;
                 (coldplug.end - coldplug.begin, None)
             }
+            Metric::Systemd => {
+                let systemd = self.log.as_ref()?.systemd.as_ref()?;
+                (systemd.finish - systemd.start, None)
+            }
         })
     }
 }
@@ -250,6 +254,9 @@ fn times(trial: &Trial, boots: &[BootLog]) -> Result<Times, String> {
     }
     if trial.variant().coldplug.is_some() && first.coldplug.is_none() {
         return Err("the guest did not say how its coldplug went".into());
+    }
+    if trial.variant().systemd.is_some() && first.systemd.is_none() {
+        return Err("the guest did not say how its boot of systemd went".into());
     }
     let means = Means {
         clock: trial.clock,

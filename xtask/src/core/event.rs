@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     decode::{Lost, check, decode},
     encode::Encoder,
+    systemd::{BrokenUnit, SystemdBoot, UnitTime},
 };
 use super::units::{Bytes, Nanos};
 
 mod decode;
 mod encode;
+mod systemd;
 
 /// A driver callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -226,6 +228,9 @@ pub struct BootLog {
     /// The coldplug, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coldplug: Option<Coldplugged>,
+    /// The boot of systemd, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub systemd: Option<SystemdBoot>,
     /// The numbers in the names that devices got, in order: `(device, number)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<(usize, u32)>,

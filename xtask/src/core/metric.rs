@@ -37,6 +37,13 @@ pub const COLDPLUG_SETTLE: &str = "coldplug/settle";
 /// The events that the kernel sent in a coldplug.
 pub const COLDPLUG_EVENTS: &str = "coldplug/events";
 
+/// From systemd's first act until multi-user.target is reached.
+pub const SYSTEMD_TARGET: &str = "systemd/target";
+/// From there until udev has handled all events.
+pub const SYSTEMD_SETTLED: &str = "systemd/settled";
+/// The units that systemd started.
+pub const SYSTEMD_UNITS: &str = "systemd/units";
+
 /// The unit of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

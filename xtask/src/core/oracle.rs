@@ -6,9 +6,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    event::{BootLog, Callback, CallbackEvent, Mark, Span},
+    event::{BootLog, Callback, CallbackEvent, Mark, Span, SystemdBoot},
     probing,
-    scenario::{Online, Order, Scenario, Variant, When},
+    scenario::{Online, Order, Scenario, Systemd, Variant, When},
 };
 
 /// What the oracle says of one boot.
@@ -64,6 +64,8 @@ pub enum Rule {
     Hotplug,
     /// udev's rules have seen every memory block.
     ColdplugComplete,
+    /// Every unit that multi-user.target wants was started.
+    SystemdUnits,
     /// A walk did all that it should, and each answer was right.
     WalkAnswers,
     /// What came and went did so as often as it should, and no walker saw what was not so.
@@ -90,6 +92,7 @@ impl Rule {
             Self::MemoryBlocks => "memory blocks",
             Self::Hotplug => "hotplug",
             Self::ColdplugComplete => "coldplug complete",
+            Self::SystemdUnits => "systemd's units",
             Self::WalkAnswers => "walk's answers",
             Self::ChurnAnswers => "churn's answers",
             Self::NoSplat => "no splat",
@@ -116,6 +119,7 @@ pub fn judge(
         judge.memory_blocks(first);
         judge.hotplug(first);
         judge.coldplug(first);
+        judge.systemd(first);
         judge.walk(first);
         judge.churn(first);
     }
@@ -135,6 +139,29 @@ pub fn judge(
         judge.delays(first);
     }
     judge.ruling
+}
+
+/// `2 units were not started: x.device (timeout), y.service (dependency); ...`
+fn not_started(asked: &Systemd, boot: &SystemdBoot) -> String {
+    let named: Vec<_> = boot
+        .broken
+        .iter()
+        .map(|b| format!("{} ({})", b.unit, b.result))
+        .collect();
+    let more = boot.broken_in_all.saturating_sub(named.len() as u64);
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let late = boot.broken.iter().any(|b| b.result == "timeout");
+    let limit = asked.default_timeout_start_sec.filter(|_| late);
+    let limit = limit.map(|limit| format!("; default_timeout_start_sec is {limit}"));
+    format!(
+        "{} of systemd's units were not started: {}{more}{}",
+        boot.broken_in_all,
+        named.join(", "),
+        limit.unwrap_or_default()
+    )
 }
 
 struct Judge<'a> {
@@ -212,16 +239,18 @@ impl Judge<'_> {
     }
 
     fn coldplug(&mut self, log: &BootLog) {
-        let (Some(done), Some((blocks, _))) = (&log.coldplug, log.memory) else {
+        let seen = match (&log.coldplug, &log.systemd) {
+            (Some(done), _) => done.seen,
+            (None, Some(boot)) => boot.seen,
+            (None, None) => return,
+        };
+        let Some((blocks, _)) = log.memory else {
             return;
         };
         // One fact a block.
         self.ruling.checked += blocks.saturating_sub(1);
-        self.check(Rule::ColdplugComplete, done.seen == blocks, || {
-            format!(
-                "{blocks} memory blocks are there, udev's rules saw {}",
-                done.seen
-            )
+        self.check(Rule::ColdplugComplete, seen == blocks, || {
+            format!("{blocks} memory blocks are there, udev's rules saw {seen}")
         });
     }
 
@@ -254,6 +283,16 @@ impl Judge<'_> {
                 done.blocks, done.offline, done.kernel, done.movable, asked.online.name()
             )
         });
+    }
+
+    fn systemd(&mut self, log: &BootLog) {
+        let (Some(asked), Some(boot)) = (&self.variant.systemd, &log.systemd) else {
+            return;
+        };
+        // One fact a unit.
+        self.ruling.checked += boot.units.saturating_sub(1);
+        let good = boot.broken_in_all == 0 && boot.broken.is_empty();
+        self.check(Rule::SystemdUnits, good, || not_started(asked, boot));
     }
 
     fn memory_blocks(&mut self, log: &BootLog) {

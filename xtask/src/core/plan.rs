@@ -44,6 +44,9 @@ pub struct KernelSpec {
     /// Asking user space for firmware (images/kernels/fragments/firmware-fallback.config).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub firmware_fallback: bool,
+    /// With what systemd needs (images/kernels/fragments/systemd.config).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub systemd: bool,
     /// With the guest's modules as parts of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub built_in: bool,
@@ -97,6 +100,7 @@ impl fmt::Display for KernelSpec {
         for (said, what) in [
             (self.firmware_fallback, "+firmware-fallback"),
             (self.memory_hotplug, "+memory-hotplug"),
+            (self.systemd, "+systemd"),
             (self.built_in, "+built-in"),
             (self.debug, "+debug"),
         ] {
@@ -233,6 +237,7 @@ pub fn plan(scenarios: &[Arc<Scenario>], overrides: Overrides) -> Vec<Trial> {
                     debug: overrides.debug,
                     hz: probing.hz,
                     firmware_fallback: probing.firmware_fallback,
+                    systemd: scenario.variants[variant].systemd.is_some(),
                     built_in: probing.strategy == Strategy::BuiltIn,
                 };
                 trials.push(Trial {

@@ -28,6 +28,7 @@ pub fn lacks(trial: &Trial, release: &str, ready: bool) -> Option<String> {
             (probing.hz.is_some(), "another tick rate"),
             (probing.firmware_fallback, "asking user space for firmware"),
             (!trial.variant().options.is_empty(), "another configuration"),
+            (trial.variant().systemd.is_some(), "what systemd needs"),
         ];
         let (_, what) = wants_own.iter().find(|w| w.0).copied()?;
         return Some(format!(

@@ -9,7 +9,7 @@ use super::{
     plan::Trial,
     scenario::{
         Action, Backend, Coldplug, DeviceFault, Firmware, How, Online, Probing, Profile, Restart,
-        Scenario, Step, Strategy, When,
+        Scenario, Step, Strategy, Systemd, Variant, When,
     },
     units::Nanos,
 };
@@ -137,11 +137,14 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         false => writeln!(plan, "flush"),
     };
     plan.push_str(&plugged);
-    if scenario.memory.is_some() || trial.variant().coldplug.is_some() {
+    if scenario.memory.is_some() || trial.variant().image().is_some() {
         plan.push_str("memory\n");
     }
     if let Some(coldplug) = &trial.variant().coldplug {
         plan.push_str(&coldplug_line(coldplug));
+    }
+    if let Some(systemd) = &trial.variant().systemd {
+        let _ = writeln!(plan, "systemd limit={}", systemd.limit.0);
     }
     if let Some(walk) = scenario.walk {
         let _ = writeln!(
@@ -200,8 +203,11 @@ pub fn files(trial: &Trial, layout: &Layout, finish: Finish) -> BTreeMap<String,
         ),
     ]);
     files.extend(firmware::files(trial));
-    if let Some(coldplug) = &trial.variant().coldplug {
-        files.extend(rules(coldplug));
+    if trial.variant().image().is_some() {
+        files.extend(rules(trial.variant()));
+    }
+    if let Some(systemd) = &trial.variant().systemd {
+        files.extend(settings(systemd, finish));
     }
     if let Some(memory) = scenario.memory.filter(|m| m.how == How::Synthetic) {
         let blocks = format!("blocks={}\n", memory.blocks).into_bytes();
@@ -258,10 +264,30 @@ fn coldplug_line(coldplug: &Coldplug) -> String {
     )
 }
 
+/// What systemd is told beside what the distribution tells it.
+fn settings(systemd: &Systemd, finish: Finish) -> impl Iterator<Item = (String, Vec<u8>)> {
+    // Up to systemd 251 the limit of a service was that of a device as well; since then there
+    // are two, and the one for devices is what many of them run into.
+    let limits = systemd.default_timeout_start_sec.map(|limit| {
+        let us = limit.0.div_ceil(1000);
+        let text =
+            format!("[Manager]\nDefaultTimeoutStartSec={us}us\nDefaultDeviceTimeoutSec={us}us\n");
+        ("etc/systemd/system.conf.d/bootrig.conf", text)
+    });
+    // Empty, and so no unit: two would read from the one console.
+    let alone = (finish == Finish::Shell).then(|| {
+        let path = "etc/systemd/system/serial-getty@ttyS0.service";
+        (path, String::new())
+    });
+    let files = limits.into_iter().chain(alone);
+    files.map(|(path, text)| (path.to_owned(), text.into_bytes()))
+}
+
 /// Rules of udev's beside the distribution's.
-fn rules(coldplug: &Coldplug) -> impl Iterator<Item = (String, Vec<u8>)> {
+fn rules(variant: &Variant) -> impl Iterator<Item = (String, Vec<u8>)> {
+    let forks = variant.coldplug.as_ref().is_some_and(|c| c.forking_rule);
     [
-        (coldplug.forking_rule, "40-bootrig-forks", FORKING_RULE),
+        (forks, "40-bootrig-forks", FORKING_RULE),
         (true, "99-bootrig-seen", SEEN_RULE),
     ]
     .into_iter()

@@ -5,6 +5,7 @@ mod growth;
 mod hotplug;
 mod html;
 mod noise;
+mod systemd;
 mod timeline;
 mod trace;
 mod userspace;
@@ -101,6 +102,12 @@ fn scenario_text(out: &mut String, scenario: &Scenario, part: &ScenarioSummary) 
     if let Some(note) = userspace::note(scenario) {
         let _ = writeln!(out, "{note}\n");
     }
+    if let Some(note) = systemd::note(scenario) {
+        let _ = writeln!(out, "{note}\n");
+    }
+    for (what, grid) in systemd::grids(part) {
+        let _ = writeln!(out, "### {what}\n\n{grid}\n");
+    }
     probing::tables(out, scenario, part);
     if let Some(blame) = blame_table(part) {
         let _ = writeln!(out, "### beyond the ideal\n\n{blame}\n");
@@ -136,6 +143,7 @@ fn metric_table(scenario: &Scenario, part: &ScenarioSummary, metric: Metric) -> 
         Metric::Churn => return walk::churn_table(scenario, part),
         Metric::Hotplug => return hotplug::table(scenario, part),
         Metric::Coldplug => return userspace::coldplug_table(scenario, part),
+        Metric::Systemd => return systemd::table_of(scenario, part),
         _ => {}
     }
     let reference = scenario

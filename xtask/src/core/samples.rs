@@ -10,8 +10,8 @@ use super::{
     event::Callback,
     metric::{
         CHURN_ANSWERS, CHURN_CERTAIN, COLDPLUG_EVENTS, COLDPLUG_SETTLE, COLDPLUG_TRIGGER,
-        COLDPLUG_UDEVD, HOTPLUG_BLOCKS, HOTPLUG_THERE, PROBE_TASKS, TASKS, Unit, WALK_LONGEST,
-        WALK_P50, WALK_P99,
+        COLDPLUG_UDEVD, HOTPLUG_BLOCKS, HOTPLUG_THERE, PROBE_TASKS, SYSTEMD_SETTLED,
+        SYSTEMD_TARGET, SYSTEMD_UNITS, TASKS, Unit, WALK_LONGEST, WALK_P50, WALK_P99,
     },
     plan::Trial,
     probing,
@@ -72,7 +72,8 @@ pub fn of(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
             | Metric::Walk
             | Metric::Churn
             | Metric::Hotplug
-            | Metric::Coldplug => continue,
+            | Metric::Coldplug
+            | Metric::Systemd => continue,
         };
         let mut of_metric: Vec<_> = log
             .callbacks
@@ -131,6 +132,20 @@ pub fn of(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
             (COLDPLUG_TRIGGER, Unit::Ns, (done.triggered - done.begin).0),
             (COLDPLUG_SETTLE, Unit::Ns, (done.end - done.triggered).0),
             (COLDPLUG_EVENTS, Unit::Count, done.events),
+        ] {
+            let metric = metric.into();
+            samples.push(Sample {
+                metric,
+                unit,
+                value,
+            });
+        }
+    }
+    if let Some(boot) = log.systemd.as_ref() {
+        for (metric, unit, value) in [
+            (SYSTEMD_TARGET, Unit::Ns, (boot.target - boot.start).0),
+            (SYSTEMD_SETTLED, Unit::Ns, (boot.settled - boot.start).0),
+            (SYSTEMD_UNITS, Unit::Count, boot.units),
         ] {
             let metric = metric.into();
             samples.push(Sample {

@@ -21,6 +21,7 @@ mod raw;
 mod schema;
 mod shape;
 mod sweep;
+mod systemd;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -46,6 +47,7 @@ pub use probing::{DeviceFault, Firmware, Probing, Strategy, TICK_RATES};
 pub use profiles::{Profiles, parse_profiles};
 pub use schema::{profiles_schema, scenario_schema, schema_text};
 pub use sweep::{GrowthLimit, Over, Point, Sweep};
+pub use systemd::Systemd;
 pub use tree::MAX_TEXT;
 pub use tree::Position;
 pub use under_test::{FOREIGN, Switched, UNDER_TEST, UnderTest, is_foreign};
@@ -130,6 +132,8 @@ pub enum Metric {
     Hotplug,
     /// udev handles all devices: from the trigger to the end of its queue.
     Coldplug,
+    /// systemd starts all that multi-user.target wants: from its own first act until all is done.
+    Systemd,
 }
 
 impl Metric {
@@ -147,6 +151,7 @@ impl Metric {
             Self::Churn => "churn",
             Self::Hotplug => "hotplug",
             Self::Coldplug => "coldplug",
+            Self::Systemd => "systemd",
         }
     }
 }
@@ -369,6 +374,9 @@ pub struct Variant {
     /// What udev does once the devices are there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coldplug: Option<Coldplug>,
+    /// The boot of systemd once the devices are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub systemd: Option<Systemd>,
     /// Profiles replaced in this variant: key as written in the tree -> key used instead.
     pub swap: BTreeMap<String, String>,
 }
@@ -500,7 +508,8 @@ pub struct Scenario {
 impl Variant {
     /// The image of user space that it boots with.
     pub fn image(&self) -> Option<ImageSpec> {
-        self.coldplug.as_ref().map(Coldplug::image)
+        let systemd = self.systemd.as_ref().map(Systemd::image);
+        systemd.or_else(|| self.coldplug.as_ref().map(Coldplug::image))
     }
 }
 

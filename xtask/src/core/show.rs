@@ -280,6 +280,9 @@ fn variants(out: &mut String, s: &Scenario) {
         if let Some(coldplug) = &v.coldplug {
             let _ = write!(out, "; {coldplug}");
         }
+        if let Some(systemd) = &v.systemd {
+            let _ = write!(out, "; {systemd}");
+        }
         for (from, to) in &v.swap {
             let _ = write!(out, "; {to} in place of {from}");
         }

@@ -16,6 +16,7 @@ pub use self::{
 use super::{
     blame::Share,
     boot::Outcome,
+    event::SystemdBoot,
     fault::is_obeyed,
     growth::Growth,
     ideal::Bound,
@@ -107,6 +108,9 @@ pub struct VariantSummary {
     /// completed repeat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub became: Vec<DeviceBecame>,
+    /// The boot of systemd, where there was one, in the first completed repeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub systemd: Option<SystemdBoot>,
     /// The devices by the names that they got, in the first completed repeat.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, String>,
@@ -158,6 +162,8 @@ impl Summary {
             }
             for variant in &scenario.variants {
                 named(&variant.name)?;
+                let mut units = variant.systemd.iter().flat_map(SystemdBoot::names);
+                units.try_for_each(named)?;
                 for (name, metric) in &variant.metrics {
                     named(name)?;
                     if metric.samples.is_empty() || metric.median != median(&metric.samples) {

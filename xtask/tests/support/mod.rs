@@ -64,6 +64,7 @@ pub fn variant(name: &str, order: Order) -> Variant {
         unrecorded: false,
         options: Vec::new(),
         coldplug: None,
+        systemd: None,
         swap: BTreeMap::new(),
     }
 }

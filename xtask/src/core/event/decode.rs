@@ -15,6 +15,8 @@ use crate::core::{
     units::{Bytes, Nanos},
 };
 
+mod systemd;
+
 /// Why a channel cannot be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
@@ -230,6 +232,7 @@ impl Decoder {
             churn: None,
             hotplug: None,
             coldplug: None,
+            systemd: None,
             names: vec![],
             leave: None,
             enter: None,
@@ -268,6 +271,8 @@ impl Decoder {
             "churn" => once(&mut boot.churn, churn(fields)?, "churn")?,
             "hotplug" => once(&mut boot.hotplug, hotplug(fields)?, "hotplug")?,
             "coldplug" => once(&mut boot.coldplug, coldplug(fields)?, "coldplug")?,
+            "systemd" => once(&mut boot.systemd, systemd::boot(fields)?, "systemd")?,
+            "slow" | "chain" | "broken" => systemd::unit(fields, boot.systemd.as_mut())?,
             "leave" => {
                 fields.text("how")?;
                 once(&mut boot.leave, fields.stamp()?, "leave")?;

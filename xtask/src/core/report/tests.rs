@@ -26,6 +26,7 @@ fn part(name: &str, metrics: BTreeMap<String, MetricSummary>) -> ScenarioSummary
             metrics,
             blame: Default::default(),
             became: vec![],
+            systemd: None,
             names: Default::default(),
             oracle: OracleSummary::default(),
         }],

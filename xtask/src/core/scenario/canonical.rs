@@ -119,6 +119,7 @@ fn raw(s: &Scenario) -> raw::Scenario {
                         max_tasks: v.max_tasks,
                         record: Some(!v.unrecorded),
                         coldplug: v.coldplug.as_ref().map(coldplug),
+                        systemd: v.systemd.as_ref().map(systemd),
                         swap: Named(swap),
                     };
                     (v.name.clone(), variant)
@@ -281,6 +282,7 @@ fn reference(r: &super::Reference) -> raw::Reference {
         churn: of(super::Metric::Churn),
         hotplug: of(super::Metric::Hotplug),
         coldplug: of(super::Metric::Coldplug),
+        systemd: of(super::Metric::Systemd),
         devices: Named(
             r.devices
                 .iter()
@@ -296,6 +298,15 @@ fn coldplug(c: &super::Coldplug) -> raw::Coldplug {
         children_max: c.children_max,
         forking_rule: Some(c.forking_rule),
         limit: Some(Duration(c.limit.exact())),
+    }
+}
+
+fn systemd(s: &super::Systemd) -> raw::Systemd {
+    let timeout = s.default_timeout_start_sec;
+    raw::Systemd {
+        suite: Some(Name(s.suite.clone())),
+        default_timeout_start_sec: timeout.map(|t| Duration(t.exact())),
+        limit: Some(Duration(s.limit.exact())),
     }
 }
 

@@ -136,6 +136,7 @@ impl Context<'_> {
             (Metric::Churn, &raw.churn),
             (Metric::Hotplug, &raw.hotplug),
             (Metric::Coldplug, &raw.coldplug),
+            (Metric::Systemd, &raw.systemd),
         ] {
             let at = at.key(metric.name());
             if !figures.is_empty() {

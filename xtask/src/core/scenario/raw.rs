@@ -393,6 +393,10 @@ pub struct Variant {
     /// udev's coldplug, once the devices are there; goes with the metric `coldplug`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coldplug: Option<Coldplug>,
+    /// A boot of systemd to multi-user.target, once the devices are there; goes with the metric
+    /// `systemd`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub systemd: Option<Systemd>,
     /// Profiles replaced in this variant, `written: used instead`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub swap: Named<Name>,
@@ -416,6 +420,24 @@ pub struct Coldplug {
     pub forking_rule: Option<bool>,
     /// The longest that each of its steps may take in the guest, 1 s or more; 5 min where this
     /// is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Duration>,
+}
+
+/// A distribution's systemd becomes PID 1, boots to multi-user.target, and is told to restart.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Systemd {
+    /// The suite that it is of, in images/userspace/images.yaml; `bookworm` where this is left
+    /// out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suite: Option<Name>,
+    /// How long a unit, or the device that it waits for, may take to start, 1 ms or more:
+    /// systemd's own 90 s where this is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_timeout_start_sec: Option<Duration>,
+    /// The longest that the whole boot may take in the guest, 1 s or more; 5 min where this is
+    /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Duration>,
 }
@@ -506,6 +528,9 @@ pub struct Reference {
     /// Figures for `coldplug`, by variant.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub coldplug: Named<Duration>,
+    /// Figures for `systemd`, by variant.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub systemd: Named<Duration>,
     /// Time in device_shutdown of one device of each group.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub devices: Named<Duration>,

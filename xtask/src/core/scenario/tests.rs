@@ -10,6 +10,7 @@ mod probing;
 mod properties;
 mod shape;
 mod sweep;
+mod systemd;
 mod userspace;
 
 use std::sync::OnceLock;

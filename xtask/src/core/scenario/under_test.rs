@@ -250,6 +250,7 @@ fn patched(name: &str, series: &str) -> Variant {
         unrecorded: false,
         options: Vec::new(),
         coldplug: None,
+        systemd: None,
         swap: Default::default(),
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A distribution's own user space in the guest: udev's coldplug, or all of systemd.
+//! A distribution's own user space in the guest: udev's coldplug.
 
 use std::fmt;
 
@@ -85,7 +85,7 @@ pub(super) fn coldplug(
     })
 }
 
-fn suite(raw: Option<&raw::Name>, at: &At<'_>, sink: &mut Sink) -> String {
+pub(super) fn suite(raw: Option<&raw::Name>, at: &At<'_>, sink: &mut Sink) -> String {
     let Some(suite) = raw else {
         return DEFAULT_SUITE.into();
     };

@@ -14,7 +14,7 @@ use super::{
     parse::Known,
     probing::{self, Around},
     profiles::{self, Profiles},
-    raw, sweep,
+    raw, sweep, systemd,
     tree::At,
     userspace, walk,
 };
@@ -165,6 +165,7 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
     }
     hotplug::check(&scenario, at, sink);
     userspace::measured(&scenario.variants, &scenario.metrics, at, sink);
+    systemd::measured(&scenario.variants, &scenario.metrics, at, sink);
     judge::repeated(&scenario.expect, &at.key("expect"), sink);
     probing::without_value(&scenario, &at.key("expect"), sink);
     locks(&scenario.profiles, at, sink);
@@ -424,6 +425,7 @@ fn variants(
                 max_tasks: variant.max_tasks,
                 unrecorded: probing::unrecorded(variant, &at, sink),
                 coldplug: userspace::coldplug(variant.coldplug.as_ref(), &at.key("coldplug"), sink),
+                systemd: systemd::read(variant, &at, sink),
                 swap: variant
                     .swap
                     .0

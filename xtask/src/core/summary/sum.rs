@@ -164,6 +164,7 @@ fn variant_summary(
         became: completed()
             .next()
             .map_or(vec![], |log| became(scenario, variant, log)),
+        systemd: completed().next().and_then(|log| log.systemd.clone()),
         names: completed()
             .next()
             .map_or(BTreeMap::new(), |log| probing::names(scenario, log)),

@@ -22,6 +22,9 @@ pub const FIRMWARE_FALLBACK: &str = "firmware-fallback.config";
 /// The fragment that has the kernel take memory that is plugged in.
 pub const MEMORY_HOTPLUG: &str = "memory-hotplug.config";
 
+/// The fragment with what systemd needs.
+pub const SYSTEMD: &str = "systemd.config";
+
 /// An option asked for by a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {

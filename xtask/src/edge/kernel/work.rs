@@ -165,11 +165,17 @@ impl<'a> Work<'a> {
         let fallback = spec
             .firmware_fallback
             .then(|| config::FIRMWARE_FALLBACK.to_owned());
+        let systemd = spec.systemd.then(|| config::SYSTEMD.to_owned());
         let debug = spec.debug.then(|| config::DEBUG.to_owned());
         let hotplug = spec
             .memory_hotplug
             .then(|| config::MEMORY_HOTPLUG.to_owned());
-        let on_top = hz.into_iter().chain(fallback).chain(hotplug).chain(debug);
+        let on_top = hz
+            .into_iter()
+            .chain(fallback)
+            .chain(hotplug)
+            .chain(systemd)
+            .chain(debug);
         let names: Vec<_> = source.config.iter().cloned().chain(on_top).collect();
         let (mut wishes, mut fragments) = config::read(root, &names)?;
         config::add(&spec.options, &mut wishes, &mut fragments)?;
@@ -190,6 +196,7 @@ impl<'a> Work<'a> {
                     .then(|| "firmware fallback".to_owned()),
             )
             .chain(spec.memory_hotplug.then(|| "memory hotplug".to_owned()))
+            .chain(spec.systemd.then(|| "systemd".to_owned()))
             .chain(spec.built_in.then(|| "drivers built in".to_owned()))
             .chain(spec.debug.then(|| "debug".to_owned()))
             .collect();
@@ -375,6 +382,7 @@ impl<'a> Work<'a> {
             without: None,
             options: Vec::new(),
             firmware_fallback: false,
+            systemd: false,
             built_in: false,
             ..self.spec.clone()
         };
@@ -435,9 +443,11 @@ impl<'a> Work<'a> {
         let tree = build::Tree::new(self.cache, top, log.clone(), self.what.clone());
         tree.settle()?;
         // A kernel with more options than the one that it is built upon begins with that one's.
-        let more = self.spec.firmware_fallback
-            || self.spec.memory_hotplug
-            || !self.spec.options.is_empty();
+        let spec = self.spec;
+        let more = spec.firmware_fallback
+            || spec.memory_hotplug
+            || spec.systemd
+            || !spec.options.is_empty();
         let effective = tree.configure(more, &|base| config::merge(base, &self.wishes))?;
         config::contract(&effective, &self.wishes, &staged.dir().join("tree"))?;
         let key = self.key(identity, effective.as_bytes());

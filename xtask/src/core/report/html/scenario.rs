@@ -10,7 +10,7 @@ use crate::core::{
     grid::{self, Grid},
     report::{
         MOST_GROUPS, blame_table, device_table, expectation_table, heading, left_out_text,
-        metric_table, noise, probing,
+        metric_table, noise, probing, systemd,
         timeline::{Lane, Phase, Timeline, order_text},
         userspace,
         view::{View, pair},
@@ -44,6 +44,11 @@ pub fn section(
             }
             @if let Some(note) = walk::note(scenario, part) { p.quiet { (note) } }
             @if let Some(note) = userspace::note(scenario) { p.quiet { (note) } }
+            @if let Some(note) = systemd::note(scenario) { p.quiet { (note) } }
+            @for (what, grid) in systemd::grids(part) {
+                h3 { (what) }
+                (table(what, &grid))
+            }
             @for (what, grid) in probing::grids(scenario, part) {
                 h3 { (what) }
                 (table(what, &grid))
@@ -73,7 +78,7 @@ pub fn section(
 }
 
 /// What is looked at first comes first.
-const ORDER: [Metric; 11] = [
+const ORDER: [Metric; 12] = [
     Metric::DeviceShutdown,
     Metric::Probe,
     Metric::Load,
@@ -81,6 +86,7 @@ const ORDER: [Metric; 11] = [
     Metric::Ready,
     Metric::Reboot,
     Metric::Boot,
+    Metric::Systemd,
     Metric::Hotplug,
     Metric::Coldplug,
     Metric::Walk,

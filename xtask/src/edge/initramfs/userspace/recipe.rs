@@ -34,6 +34,12 @@ pub struct Recipe {
     /// Groups beside root's.
     #[serde(default)]
     pub groups: BTreeMap<String, u32>,
+    /// What the installation of the packages would have left, and its contents.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// The same for links, and where they lead.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, String>,
 }
 
 impl Recipe {
@@ -116,7 +122,9 @@ fn check(recipe: &Recipe) -> Result<(), String> {
     let path = |path: &&String| {
         path.starts_with('/') || path.split('/').any(|p| p.is_empty() || p == "..")
     };
-    if let Some(bad) = recipe.parts.values().flatten().find(path) {
+    let left = recipe.files.keys().chain(recipe.links.keys());
+    let mut paths = recipe.parts.values().flatten().chain(left);
+    if let Some(bad) = paths.find(path) {
         return Err(format!(
             "`{}` is no path below the root",
             bad.escape_debug()

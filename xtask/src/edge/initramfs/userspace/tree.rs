@@ -13,10 +13,12 @@ const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
 /// What no guest reads; of the hardware's names only their sources are in a package, the
 /// database is made where it is installed.
-const LEFT_OUT: [&str; 16] = [
+const LEFT_OUT: [&str; 17] = [
     "etc/udev/hwdb.d",
     "usr/include",
     "usr/lib/udev/hwdb.d",
+    // Plugins for security tokens, with libraries of their own.
+    "usr/lib/x86_64-linux-gnu/cryptsetup",
     "usr/lib/x86_64-linux-gnu/gconv",
     "usr/share/bash-completion",
     "usr/share/bug",
@@ -99,6 +101,12 @@ pub fn finish(archive: &mut Archive, recipe: &Recipe) -> Result<()> {
     }
     archive.file("etc/passwd", 0o644, users)?;
     archive.file("etc/group", 0o644, groups)?;
+    for (path, text) in &recipe.files {
+        archive.file(path, 0o644, text.as_bytes())?;
+    }
+    for (path, target) in &recipe.links {
+        archive.link(path, target)?;
+    }
     Ok(())
 }
 
@@ -188,6 +196,8 @@ mod tests {
                 parts: Default::default(),
                 users: [("messagebus".to_owned(), 101)].into(),
                 groups: [("tty".to_owned(), 5)].into(),
+                files: [("etc/machine-id".to_owned(), "1\n".to_owned())].into(),
+                links: [("etc/x/y".to_owned(), "/usr/y".to_owned())].into(),
             };
             finish(&mut archive, &recipe).unwrap();
             archive
@@ -211,6 +221,8 @@ mod tests {
             groups,
             "root:x:0:\ntty:x:5:\nmessagebus:x:101:\nnogroup:x:65534:\n"
         );
+        assert_eq!(entry("etc/machine-id").unwrap().bytes, b"1\n");
+        assert_eq!(entry("etc/x/y").unwrap().bytes, b"/usr/y");
         assert_eq!(archive.to_bytes(), built().to_bytes());
     }
 

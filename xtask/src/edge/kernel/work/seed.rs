@@ -25,6 +25,7 @@ impl Work<'_> {
             small_sections: false,
             firmware_fallback: false,
             memory_hotplug: false,
+            systemd: false,
             built_in: false,
             ..self.spec.clone()
         };

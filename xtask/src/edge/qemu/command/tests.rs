@@ -75,6 +75,7 @@ fn scenario() -> Scenario {
             unrecorded: false,
             options: Vec::new(),
             coldplug: None,
+            systemd: None,
             swap: BTreeMap::new(),
         }],
         metrics: vec![Metric::DeviceShutdown],
