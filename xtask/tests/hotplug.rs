@@ -5,6 +5,7 @@
 #![allow(missing_docs)]
 
 mod fake_qemu;
+mod support;
 
 use std::{
     fs,
@@ -18,21 +19,21 @@ use std::{
 
 use bootrig::{
     core::{
-        boot::{Outcome, TrialResult, interpret},
-        event::Encoder,
+        boot::Outcome,
         layout::lay_out,
-        machine::{End, RawBoot},
+        machine::End,
         oracle::Rule,
         plan::{Overrides, plan},
         program::{Finish, files},
         samples,
-        scenario::{Known, Metric, Scenario, parse},
+        scenario::Metric,
         units::Nanos,
     },
     edge::qemu::{Limits, Order},
 };
 use fake_qemu::Fake;
 use serde_json::{Value, json};
+use support::told::{self, told, written};
 
 const SCENARIO: &str = r#"
 about: x
@@ -48,53 +49,22 @@ const MEMORY: &str = "memory blocks=12 size=134217728";
 const HOTPLUG: &str =
     "hotplug before=0 blocks=8 offline=0 kernel=0 movable=8 begin=1000 there=4000 end=9000";
 
-fn scenario(text: &str) -> Scenario {
-    parse("x.yaml", text, &Known::default()).unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// What becomes of a boot of `text` in which PID 1 wrote these lines.
-fn result(text: &str, lines: &[&str]) -> TrialResult {
-    let trials = plan(&[Arc::new(scenario(text))], Overrides::default());
-    let mut channel = Encoder::default();
-    channel.line('i', "hello boot=1 release=6.1.0 cpus=2 mono=280 tsc=300");
-    lines.iter().for_each(|line| channel.line('i', line));
-    channel.end('i');
-    channel.line('k', "config hz=250 tsc_khz=1000000");
-    channel.end('k');
-    let gave_up = lines.iter().any(|l| l.starts_with("error "));
-    let raw = RawBoot {
-        channel: channel.bytes,
-        end: match gave_up {
-            true => End::Early("PID 1 gave up".into()),
-            false => End::Finished,
-        },
-        ..RawBoot::default()
-    };
-    interpret(&trials[0], &raw)
-}
-
 /// The only violation of a boot of [`SCENARIO`] changed in one place.
 fn violation(from: &str, to: &str, line: &str) -> String {
-    let result = result(&SCENARIO.replace(from, to), &[MEMORY, line]);
-    assert_eq!(result.outcome, Outcome::Completed);
-    let [violation] = &result.oracle.violations[..] else {
-        panic!("{:?}", result.oracle.violations)
-    };
-    assert_eq!(violation.rule, Rule::Hotplug);
-    violation.what.clone()
+    let told = told(&SCENARIO.replace(from, to), &[MEMORY, line]);
+    let (rule, what) = told::violation(told);
+    assert_eq!(rule, Rule::Hotplug);
+    what
 }
 
 fn lost(lines: &[&str]) -> String {
-    match result(SCENARIO, lines).outcome {
-        Outcome::LostResult(why) => why,
-        other => panic!("{other}"),
-    }
+    told::lost(told(SCENARIO, lines))
 }
 
 #[test]
 fn the_guest_is_told_when_and_what() {
     let told = |text: &str, finish| {
-        let scenario = scenario(text);
+        let scenario = written(text);
         let layout = lay_out(&scenario.devices, &scenario.machine).unwrap();
         let trials = plan(&[Arc::new(scenario)], Overrides::default());
         let mut files = files(&trials[0], &layout, finish);
@@ -123,12 +93,12 @@ fn the_guest_is_told_when_and_what() {
 
 #[test]
 fn good_blocks_have_a_time_and_each_is_a_fact() {
-    let result = result(SCENARIO, &[HOTPLUG, MEMORY]);
+    let result = told(SCENARIO, &[HOTPLUG, MEMORY]);
     assert_eq!(result.outcome, Outcome::Completed);
     assert_eq!(result.oracle.violations, []);
     assert!(result.oracle.checked > 10, "{}", result.oracle.checked);
     assert_eq!(result.metric(Metric::Hotplug).unwrap().0, Nanos(8000));
-    let samples = samples::of(&scenario(SCENARIO), &result);
+    let samples = samples::of(&written(SCENARIO), &result);
     let sample = |name: &str| samples.iter().find(|s| s.metric == name).unwrap().value;
     assert_eq!(sample("hotplug"), 8000);
     assert_eq!(sample("hotplug/there"), 3000);
@@ -169,11 +139,11 @@ fn blocks_that_are_missing_or_in_another_state_are_violations() {
     let nowhere = HOTPLUG.replace("movable=8", "movable=7");
     assert!(violation("online_movable", "online", &nowhere).ends_with("all were to be online"));
     // What was there before the machine booted may be there at the first look.
-    let boot = result(&SCENARIO.replace("later", "boot"), &[&early, MEMORY]);
+    let boot = told(&SCENARIO.replace("later", "boot"), &[&early, MEMORY]);
     assert_eq!(boot.oracle.violations, []);
     let mixed = HOTPLUG.replace("kernel=0 movable=8", "kernel=3 movable=5");
     let any = SCENARIO.replace("online_movable", "online");
-    assert_eq!(result(&any, &[&mixed, MEMORY]).oracle.violations, []);
+    assert_eq!(told(&any, &[&mixed, MEMORY]).oracle.violations, []);
 }
 
 #[test]

@@ -6,25 +6,25 @@
 mod fake_qemu;
 mod support;
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path};
 
 use bootrig::{
     core::{
-        boot::{Outcome, TrialResult, interpret},
-        event::Encoder,
+        boot::{Outcome, TrialResult},
         fault::Stopped,
         layout::lay_out,
-        machine::{End, Machine, RawBoot},
+        machine::{Machine, RawBoot},
         oracle::Rule,
-        plan::{Overrides, Trial, plan},
+        plan::Trial,
         program::{Finish, files},
         report, samples,
-        scenario::{Known, Metric, Scenario, parse},
+        scenario::{Known, Metric, parse},
         units::Nanos,
     },
     edge::qemu::Limits,
 };
 use fake_qemu::Fake;
+use support::told::{self, first, written};
 
 const SCENARIO: &str = r#"
 about: x
@@ -43,45 +43,19 @@ const BOOT: &str =
 const WALK: &str =
     "walk threads=1 operations=4 begin=13000 end=14000 p50=1 p99=1 longest=1 wrong=0";
 
-fn scenario(text: &str) -> Scenario {
-    parse("x.yaml", text, &Known::default()).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn trial(text: &str) -> Trial {
-    plan(&[Arc::new(scenario(text))], Overrides::default()).remove(0)
-}
-
 /// What becomes of a boot in which PID 1 and its child wrote these lines.
 fn said(lines: &[&str]) -> TrialResult {
-    let mut channel = Encoder::default();
-    channel.line('i', "hello boot=1 release=6.1.0 cpus=2 mono=280 tsc=300");
-    lines.iter().for_each(|line| channel.line('i', line));
-    channel.end('i');
-    channel.line('k', "config hz=250 tsc_khz=1000000");
-    channel.end('k');
-    let gave_up = lines.iter().any(|l| l.starts_with("error "));
-    let raw = RawBoot {
-        channel: channel.bytes,
-        end: match gave_up {
-            true => End::Early("PID 1 gave up".into()),
-            false => End::Finished,
-        },
-        ..RawBoot::default()
-    };
-    interpret(&trial(SCENARIO), &raw)
+    told::told(SCENARIO, lines)
 }
 
 fn lost(lines: &[&str]) -> String {
-    match said(lines).outcome {
-        Outcome::LostResult(why) => why,
-        other => panic!("{other}"),
-    }
+    told::lost(said(lines))
 }
 
 #[test]
 fn the_guest_is_told_what_to_do_and_systemd_gets_its_limits() {
     let made = |text: &str, finish| {
-        let trial = trial(text);
+        let trial = first(text);
         let layout = lay_out(&trial.scenario.devices, &trial.scenario.machine).unwrap();
         files(&trial, &layout, finish)
     };
@@ -123,7 +97,7 @@ fn a_good_boot_has_times_and_each_unit_is_a_fact() {
     assert_eq!(result.oracle.violations, []);
     assert!(result.oracle.checked > 80 + 68, "{}", result.oracle.checked);
     assert_eq!(result.metric(Metric::Systemd).unwrap().0, Nanos(7000));
-    let samples = samples::of(&scenario(SCENARIO), &result);
+    let samples = samples::of(&written(SCENARIO), &result);
     let sample = |name: &str| samples.iter().find(|s| s.metric == name).unwrap().value;
     assert_eq!(sample("systemd"), 7000);
     assert_eq!(sample("systemd/target"), 5000);

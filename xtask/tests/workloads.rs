@@ -2,20 +2,18 @@
 //! What a scripted guest says of walks, churns and coldplugs, and what becomes of it.
 #![allow(missing_docs)]
 
-use std::sync::Arc;
+mod support;
 
 use bootrig::core::{
-    boot::{Outcome, TrialResult, interpret},
-    event::Encoder,
+    boot::{Outcome, TrialResult},
     layout::lay_out,
-    machine::{End, RawBoot},
     oracle::Rule,
-    plan::{Overrides, plan},
     program::{Finish, files},
     samples,
-    scenario::{Known, Metric, Scenario, parse},
+    scenario::Metric,
     units::Nanos,
 };
+use support::told::{self, first, written};
 
 const SCENARIO: &str = r#"
 about: x
@@ -33,55 +31,26 @@ const COLDPLUG: &str = "coldplug start=1000 begin=1500 triggered=1700 end=4500 e
 const CHURN: &str =
     "churn walkers=2 changes=40 begin=5000 end=9000 answers=800 certain=700 wrong=0";
 
-fn scenario() -> Scenario {
-    parse("x.yaml", SCENARIO, &Known::default()).unwrap_or_else(|e| panic!("{e}"))
-}
-
 /// What becomes of a boot in which PID 1 wrote these lines.
 fn said(lines: &[&str]) -> TrialResult {
-    let trials = plan(&[Arc::new(scenario())], Overrides::default());
-    let mut channel = Encoder::default();
-    channel.line('i', "hello boot=1 release=6.1.0 cpus=2 mono=280 tsc=300");
-    lines.iter().for_each(|line| channel.line('i', line));
-    channel.end('i');
-    channel.line('k', "config hz=250 tsc_khz=1000000");
-    channel.end('k');
-    let gave_up = lines.iter().any(|l| l.starts_with("error "));
-    let raw = RawBoot {
-        channel: channel.bytes,
-        end: match gave_up {
-            true => End::Early("PID 1 gave up".into()),
-            false => End::Finished,
-        },
-        ..RawBoot::default()
-    };
-    interpret(&trials[0], &raw)
+    told::told(SCENARIO, lines)
 }
 
 fn violation(lines: &[&str]) -> (Rule, String) {
-    let result = said(lines);
-    assert_eq!(result.outcome, Outcome::Completed);
-    let [violation] = &result.oracle.violations[..] else {
-        panic!("{:?}", result.oracle.violations)
-    };
-    (violation.rule, violation.what.clone())
+    told::violation(said(lines))
 }
 
 fn lost(lines: &[&str]) -> String {
-    match said(lines).outcome {
-        Outcome::LostResult(why) => why,
-        other => panic!("{other}"),
-    }
+    told::lost(said(lines))
 }
 
 #[test]
 fn the_guest_is_told_what_to_do_and_udev_gets_its_rules() {
     let files = |forking: &str| {
         let text = SCENARIO.replace("children_max: 3", forking);
-        let scenario = parse("x.yaml", &text, &Known::default()).unwrap();
-        let layout = lay_out(&scenario.devices, &scenario.machine).unwrap();
-        let trials = plan(&[Arc::new(scenario)], Overrides::default());
-        files(&trials[0], &layout, Finish::Restart)
+        let trial = first(&text);
+        let layout = lay_out(&trial.scenario.devices, &trial.scenario.machine).unwrap();
+        files(&trial, &layout, Finish::Restart)
     };
     let plain = files("children_max: 3");
     assert_eq!(
@@ -122,7 +91,7 @@ fn good_work_has_times_and_each_answer_is_a_fact() {
     );
     assert_eq!(result.metric(Metric::Coldplug).unwrap().0, Nanos(3000));
     assert_eq!(result.metric(Metric::Churn).unwrap().0, Nanos(4000));
-    let samples = samples::of(&scenario(), &result);
+    let samples = samples::of(&written(SCENARIO), &result);
     let sample = |name: &str| samples.iter().find(|s| s.metric == name).unwrap().value;
     assert_eq!(sample("coldplug"), 3000);
     assert_eq!(sample("coldplug/udevd"), 500);

@@ -6,6 +6,7 @@
 pub mod defects;
 pub mod python;
 pub mod runs;
+pub mod told;
 
 use std::{
     collections::BTreeMap,
