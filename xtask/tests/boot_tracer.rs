@@ -138,15 +138,23 @@ fn a_profile_accounts_for_every_nanosecond_and_is_the_same_twice() {
     agree(&result(&run), &first.marks);
     let shutdown = first.window("device_shutdown").unwrap();
     assert_eq!(shutdown.unaccounted, 0);
-    let slept: i64 = shutdown
-        .waits
-        .iter()
-        .filter(|w| w.stack.iter().any(|f| f == "dummy_run [dummy_pci]") && w.task == "init")
-        .map(|w| w.ns)
-        .sum();
+    // A kernel thread that waits for something else meanwhile (do_free_init()) may run next, and
+    // then the time is named after it; whose shutdown was under way is told all the same.
+    let of = |function: i32| format!("0000:00:01.{function}");
+    for device in [0, 1, 2].map(of) {
+        let under_way = |w: &&Wait| w.device == device;
+        let slept: i64 = shutdown.waits.iter().filter(under_way).map(|w| w.ns).sum();
+        assert!(
+            slept > 8_000_000,
+            "{device} slept 10 ms: {:#?}",
+            shutdown.waits
+        );
+    }
+    let in_callback =
+        |w: &&Wait| w.stack.iter().any(|f| f == "dummy_run [dummy_pci]") && w.task == "init";
     assert!(
-        slept > 25_000_000,
-        "three devices slept 10 ms each: {:#?}",
+        shutdown.waits.iter().any(|w| in_callback(&w)),
+        "{:#?}",
         shutdown.waits
     );
     for window in &first.windows {
