@@ -20,10 +20,10 @@ mod time;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-pub use self::{block::Block, cpu::Cpu, guest::Guest};
+pub use self::{block::Block, guest::Guest};
 use self::{
     block::{NEVER_AFTER, NOTHING},
-    cpu::{Frame, Kind},
+    cpu::{Cpu, Frame, Kind},
 };
 use crate::{
     calls::{Calls, FIRMWARE, INTERRUPTS, Node, TASKS, USER},
@@ -92,12 +92,11 @@ impl Flow {
         }
     }
 
-    /// The CPU `vcpu` is there. What is returned stays in its place until another appears.
-    pub fn cpu_appears(&mut self, vcpu: usize) -> &mut Cpu {
+    /// The CPU `vcpu` is there.
+    pub fn cpu_appears(&mut self, vcpu: usize) {
         while self.cpus.len() <= vcpu {
             self.cpus.push(Cpu::new());
         }
-        &mut self.cpus[vcpu]
     }
 
     /// The function, by number, that `pc` is in, and its flags.

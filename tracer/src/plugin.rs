@@ -23,7 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::{
     clock::{Clock, current_cpu},
     cpus::Cpus,
-    flow::{Block, Cpu, Flow},
+    flow::{Block, Flow},
     insn::{self, End},
     marks::Marks,
     out::Out,
@@ -47,8 +47,6 @@ struct Tracer {
     spec: Spec,
     clock: Clock,
     cpus: Cpus,
-    /// Whether the machine has one CPU and no more: then it is the one that runs.
-    alone: bool,
     /// Where QEMU has the running CPU, in the one thread of a profile.
     current: *const *mut c_void,
     registers: Registers,
@@ -67,8 +65,6 @@ struct Tracer {
 
 /// Set once, when the plugin is loaded, and never freed.
 static TRACER: AtomicPtr<Tracer> = AtomicPtr::new(std::ptr::null_mut());
-/// The CPU of a machine that has one; set when it appears.
-static ALONE: AtomicPtr<Cpu> = AtomicPtr::new(std::ptr::null_mut());
 /// Marks come from several threads where the machine does not count instructions.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -143,7 +139,6 @@ fn begin(args: &Args, info: &Info) -> Result<Tracer, String> {
     let mut out = Out::create(Path::new(&path)).map_err(|e| format!("{path}: {e}"))?;
     let stacks = cfg!(feature = "registers") && spec.mode == Mode::Profile;
     let cpus = info.system.as_ref().map_or(0, |s| s.smp_vcpus);
-    let alone = info.system.as_ref().is_some_and(|s| s.max_vcpus == 1);
     out.line(format_args!(
         "begin api={} cpus={cpus} mode={:?} stacks={stacks} shift={}",
         sys::QEMU_PLUGIN_VERSION,
@@ -154,7 +149,6 @@ fn begin(args: &Args, info: &Info) -> Result<Tracer, String> {
     Ok(Tracer {
         clock: Clock::find(counting)?,
         cpus: Cpus::default(),
-        alone,
         current: std::ptr::null(),
         registers: Registers::default(),
         blocks: FxHashMap::default(),
@@ -177,10 +171,7 @@ unsafe extern "C" fn on_cpu(_: sys::qemu_plugin_id_t, vcpu: c_uint) {
     let _turn = turn();
     // SAFETY: holding the turn.
     let tracer = unsafe { tracer() };
-    let cpu = tracer.flow.cpu_appears(vcpu as usize);
-    if tracer.alone {
-        ALONE.store(cpu, Ordering::Relaxed);
-    }
+    tracer.flow.cpu_appears(vcpu as usize);
     // SAFETY: a CPU begins in its own thread, where QEMU has set it.
     unsafe {
         tracer.current = current_cpu();
@@ -264,12 +255,7 @@ unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu
     // SAFETY: the block is never freed.
     unsafe {
         let data = std::ptr::from_ref(block).cast_mut().cast();
-        let call = if tracer.alone {
-            on_block_of_one
-        } else {
-            on_block
-        };
-        sys::qemu_plugin_register_vcpu_tb_exec_cb(tb, Some(call), registers, data);
+        sys::qemu_plugin_register_vcpu_tb_exec_cb(tb, Some(on_block), registers, data);
     }
 }
 
@@ -283,17 +269,6 @@ unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
         let vcpu = tracer.cpus.number(running, vcpu as usize);
         if !tracer.flow.quick(vcpu, block) {
             step(tracer, vcpu, block);
-        }
-    }
-}
-
-/// The same on a machine with one CPU, where nobody need be asked which.
-unsafe extern "C" fn on_block_of_one(_: c_uint, block: *mut c_void) {
-    // SAFETY: as above; the CPU stays where it is, since no other appears.
-    unsafe {
-        let block = &*block.cast::<Block>();
-        if !(*ALONE.load(Ordering::Relaxed)).quick(block) {
-            step(tracer(), 0, block);
         }
     }
 }

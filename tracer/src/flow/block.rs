@@ -10,8 +10,7 @@ const NEVER_COMES: u32 = u32::MAX - 3;
 pub const NEVER_AFTER: u32 = u32::MAX - 4;
 
 /// A translated block; lives as long as QEMU does.
-// What is looked at each time lies in one line of the host's cache.
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Block {
     /// Address of the first instruction.
     pub pc: u64,

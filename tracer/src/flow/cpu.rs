@@ -31,7 +31,7 @@ pub struct Frame {
 }
 
 /// One CPU.
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Cpu {
     // What is looked at for each block comes first.
     /// Blocks of which function may come now and change nothing but a count.
