@@ -2,12 +2,10 @@
 //! Probe strategies, firmware, faults and names on a real kernel. Run by `cargo xtask test`.
 #![allow(missing_docs)]
 
-use std::{
-    fs,
-    process::{Command, Stdio},
-};
+mod support;
 
-use bootrig::core::summary::{Summary, VariantSummary};
+use bootrig::core::summary::VariantSummary;
+use support::benched::benched;
 
 const SCENARIO: &str = r#"
 about: Probe strategies and faults, for the rig's own tests.
@@ -62,20 +60,7 @@ fn became<'s>(variant: &'s VariantSummary, device: &str) -> &'s str {
 #[test]
 #[ignore = "real boot"]
 fn every_strategy_probes_and_every_fault_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("probing.yaml");
-    fs::write(&file, SCENARIO).unwrap();
-    let out = Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .arg("bench")
-        .arg(&file)
-        .args(["--json", "--results"])
-        .arg(dir.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(0), "{said}");
-    let summary: Summary = serde_json::from_slice(&out.stdout).unwrap();
+    let summary = benched("probing", SCENARIO, &[], 0);
     let scenario = &summary.scenarios[0];
     let variant = |name: &str| scenario.variants.iter().find(|v| v.name == name).unwrap();
     for v in &scenario.variants {

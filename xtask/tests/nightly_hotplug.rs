@@ -3,13 +3,12 @@
 //! and alone by `cargo test -p xtask --test nightly_hotplug -- --ignored --test-threads=1`.
 #![allow(missing_docs)]
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    process::{Command, Stdio},
-};
+mod support;
 
-use bootrig::core::summary::{Summary, VariantSummary};
+use std::collections::BTreeMap;
+
+use bootrig::core::summary::VariantSummary;
+use support::benched::benched;
 
 /// Boots `memory` on a machine of so many CPUs and `ram`, where `more` is measured beside; what came of it.
 fn booted(cpus: u32, ram: &str, memory: &str, more: &str) -> VariantSummary {
@@ -22,20 +21,7 @@ fn booted(cpus: u32, ram: &str, memory: &str, more: &str) -> VariantSummary {
          variants: {{stock: {{order: serial}}}}\n\
          {more}"
     );
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("plugged.yaml");
-    fs::write(&file, text).unwrap();
-    let out = Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .arg("bench")
-        .arg(&file)
-        .args(["--json", "--results"])
-        .arg(dir.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(0), "{memory}: {said}");
-    let summary: Summary = serde_json::from_slice(&out.stdout).unwrap();
+    let summary = benched("plugged", &text, &[], 0);
     let mut scenarios = summary.scenarios;
     let variant = scenarios.remove(0).variants.remove(0);
     assert!(variant.completed(), "{memory}: {}", variant.outcome_text());

@@ -4,16 +4,15 @@
 //! `cargo test -p xtask --test nightly_userspace -- --ignored --test-threads=1`.
 #![allow(missing_docs)]
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+mod support;
+
+use std::{fs, path::Path};
 
 use bootrig::{
-    core::{scenario::ImageSpec, summary::Summary},
+    core::scenario::ImageSpec,
     edge::{cache::Cache, initramfs::userspace},
 };
+use support::benched::benched;
 
 const SCENARIO: &str = r#"
 about: udev and churn, for the rig's own tests.
@@ -58,20 +57,7 @@ timeout: 10 min
 #[test]
 #[ignore = "real boot"]
 fn systemd_boots_to_its_target_and_shuts_down_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("systemd.yaml");
-    fs::write(&file, SYSTEMD).unwrap();
-    let out = Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .arg("bench")
-        .arg(&file)
-        .args(["--json", "--keep-going", "--results"])
-        .arg(dir.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(4), "{said}");
-    let summary: Summary = serde_json::from_slice(&out.stdout).unwrap();
+    let summary = benched("systemd", SYSTEMD, &["--keep-going"], 4);
     let variants = &summary.scenarios[0].variants;
     let variant = |name: &str| variants.iter().find(|v| v.name == name).unwrap();
     for name in ["full", "kexec"] {
@@ -98,21 +84,9 @@ fn systemd_boots_to_its_target_and_shuts_down_again() {
 #[ignore = "real boot"]
 fn udev_handles_every_block_and_no_walker_is_told_wrong() {
     for operation in ["stat", "read", "readdir"] {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("userspace.yaml");
-        fs::write(&file, SCENARIO.replace("OPERATION", operation)).unwrap();
-        let out = Command::new(env!("CARGO_BIN_EXE_xtask"))
-            .arg("bench")
-            .arg(&file)
-            .args(["--json", "--keep-going", "--results"])
-            .arg(dir.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&out.stderr);
         // The one that is too late is no number, and the run says so.
-        assert_eq!(out.status.code(), Some(4), "{said}");
-        let summary: Summary = serde_json::from_slice(&out.stdout).unwrap();
+        let text = SCENARIO.replace("OPERATION", operation);
+        let summary = benched("userspace", &text, &["--keep-going"], 4);
         let variants = &summary.scenarios[0].variants;
         let variant = |name: &str| variants.iter().find(|v| v.name == name).unwrap();
         for name in ["without", "plain", "forking"] {

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    scenario::{Clock, Memory, Scenario, Strategy, Variant, is_foreign},
+    scenario::{Clock, MOST_OPTIONS, Memory, Scenario, Strategy, Variant, is_foreign},
     units::Nanos,
 };
 
@@ -89,7 +89,7 @@ impl fmt::Display for KernelSpec {
             .iter()
             .try_for_each(|patch| write!(f, "+without-{patch}"))?;
         match self.options.len() {
-            0..=8 => self
+            0..=MOST_OPTIONS => self
                 .options
                 .iter()
                 .try_for_each(|option| write!(f, "+{}", option.trim_start_matches("CONFIG_")))?,

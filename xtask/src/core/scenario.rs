@@ -42,6 +42,7 @@ pub use devices::{FUNCTIONS_PER_SLOT, MAX_LEVELS};
 pub use diagnose::{Diagnostic, Diagnostics};
 pub use hotplug::{Hotplug, MemoryDevice, Online, Plugged, When};
 pub use memory::{How, HowWord, Memory, SMALLEST_BLOCK};
+pub use options::MOST as MOST_OPTIONS;
 pub use parse::{Known, parse};
 pub use probing::{DeviceFault, Firmware, Probing, Strategy, TICK_RATES};
 pub use profiles::{Profiles, parse_profiles};

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 /// Nesting deeper than this is no document of ours; readers take seconds for thousands of
 /// levels.
-pub const MAX_DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// Reads a document.
 ///

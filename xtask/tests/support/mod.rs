@@ -3,6 +3,7 @@
 //! that such a guest would write; faults can be injected by trial.
 #![allow(dead_code, missing_docs)]
 
+pub mod benched;
 pub mod defects;
 pub mod python;
 pub mod runs;

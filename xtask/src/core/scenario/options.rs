@@ -4,7 +4,7 @@
 use super::{diagnose::Sink, tree::At};
 
 /// More is another configuration, and belongs into a fragment.
-const MOST: usize = 8;
+pub const MOST: usize = 8;
 
 /// Checks `options`, which stand `at`.
 pub fn check(options: &[String], at: &At<'_>, sink: &mut Sink) {

@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use rustix::fs::{FlockOperation, flock};
 
 use super::{Header, Run, read::summary};
 use crate::{
@@ -16,7 +15,7 @@ use crate::{
         fault::{Fault, text},
         summary::Summary,
     },
-    edge::files::{remove, usage},
+    edge::files::{lock, remove, usage},
 };
 
 /// A run's folder, and what is in it.
@@ -90,9 +89,9 @@ pub fn keys_used(results: &Path) -> Result<BTreeSet<String>> {
 /// # Errors
 /// Usage: it is being made.
 pub fn remove_run(dir: &Path) -> Result<()> {
-    let lock = dir.join(".lock");
-    if let Ok(file) = File::options().append(true).open(&lock)
-        && flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
+    let path = dir.join(".lock");
+    if let Ok(file) = File::options().append(true).open(&path)
+        && !lock(&file)
     {
         let why = format!("run {} is being made by another process", dir.display());
         return Err(Fault::usage(why).into());
