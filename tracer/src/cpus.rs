@@ -23,6 +23,12 @@ impl Cpus {
         self.recent = (handle, number);
     }
 
+    /// The number of the CPU with this structure, if it was asked for last.
+    #[inline(always)]
+    pub fn recent(&self, handle: Handle) -> Option<usize> {
+        (handle == self.recent.0).then_some(self.recent.1)
+    }
+
     /// The number of the CPU with this structure; `told`, where it is not known.
     #[inline(always)]
     pub fn number(&mut self, handle: Handle, told: usize) -> usize {

@@ -17,6 +17,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod time;
+mod usual;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -112,16 +113,6 @@ impl Flow {
             }
             Some(f) => (f.id, Flags(f.flags.0 & Flags::THUNK)),
         }
-    }
-
-    /// What cannot change anything but a count: the usual case.
-    ///
-    /// # Safety
-    /// `vcpu` has appeared.
-    #[inline(always)]
-    pub unsafe fn quick(&mut self, vcpu: usize, block: &'static Block) -> bool {
-        // SAFETY: as the caller promises.
-        unsafe { self.cpus.get_unchecked_mut(vcpu) }.quick(block)
     }
 
     /// `block` begins on `vcpu`, in whatever way.

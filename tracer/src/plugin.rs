@@ -260,20 +260,32 @@ unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu
 }
 
 /// The hot path: each block that the guest executes.
-unsafe extern "C" fn on_block(vcpu: c_uint, block: *mut c_void) {
+unsafe extern "C" fn on_block(vcpu: c_uint, data: *mut c_void) {
     // SAFETY: a profile runs in one thread, its CPUs have appeared, and the block is never freed.
     unsafe {
         let tracer = tracer();
-        let block = &*block.cast::<Block>();
-        let running = *tracer.current as usize;
-        let vcpu = tracer.cpus.number(running, vcpu as usize);
-        if !tracer.flow.quick(vcpu, block) {
+        let block = &*data.cast::<Block>();
+        let runs = tracer.cpus.recent(*tracer.current as usize);
+        if !runs.is_some_and(|vcpu| tracer.flow.quick(vcpu, block)) {
+            on_other_block(vcpu, data);
+        }
+    }
+}
+
+// Apart, and with what it was called with, so that the hot path saves no registers for it.
+#[inline(never)]
+unsafe extern "C" fn on_other_block(vcpu: c_uint, data: *mut c_void) {
+    // SAFETY: as above.
+    unsafe {
+        let tracer = tracer();
+        let block = &*data.cast::<Block>();
+        let vcpu = tracer.cpus.number(*tracer.current as usize, vcpu as usize);
+        if !tracer.flow.usual(vcpu, block) {
             step(tracer, vcpu, block);
         }
     }
 }
 
-// Apart, so that the hot path saves no registers for it.
 #[inline(never)]
 fn step(tracer: &mut Tracer, vcpu: usize, block: &'static Block) {
     let mut guest = guest::Now {

@@ -9,8 +9,9 @@ const NEVER_COMES: u32 = u32::MAX - 3;
 /// After such a block none goes on quietly.
 pub const NEVER_AFTER: u32 = u32::MAX - 4;
 
-/// A translated block; lives as long as QEMU does.
-#[repr(C)]
+/// A translated block; lives as long as QEMU does. What the usual cases look at is in one line
+/// of the CPU's caches.
+#[repr(C, align(64))]
 pub struct Block {
     /// Address of the first instruction.
     pub pc: u64,

@@ -71,9 +71,7 @@ impl Cpu {
     /// Counts `block` if that is all there is to do.
     #[inline(always)]
     pub fn quick(&mut self, block: &'static Block) -> bool {
-        let plain = block.comes == self.quiet
-            // Not into the middle of the block before, which then was left early.
-            && block.pc.wrapping_sub(self.pc).wrapping_sub(1) >= self.span;
+        let plain = block.comes == self.quiet && !self.cuts(block);
         if plain {
             self.pending += block.count;
             self.last = block;
@@ -81,6 +79,12 @@ impl Cpu {
             self.quiet = block.after;
         }
         plain
+    }
+
+    /// Whether `block` begins in the middle of the block before, which then was left early.
+    #[inline(always)]
+    pub fn cuts(&self, block: &Block) -> bool {
+        block.pc.wrapping_sub(self.pc).wrapping_sub(1) < self.span
     }
 
     /// `block` runs, and all is done that it changes.

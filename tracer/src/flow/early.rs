@@ -55,7 +55,10 @@ impl Flow {
         } else {
             &[0]
         };
-        let Some(stack) = guest.stack_pointer().filter(|_| !places.is_empty()) else {
+        if places.is_empty() {
+            return false;
+        }
+        let Some(stack) = guest.stack_pointer() else {
             return false;
         };
         let last = self.cpus[vcpu].last;

@@ -61,91 +61,103 @@ pub fn intervals_add_up(seen: &Seen) {
     assert_eq!(total, instructions, "what is exclusive adds up to all");
 }
 
-/// Anything at all: blocks of any function, ended in any way, cut short or not.
+/// A guest that does anything at all: blocks of any function, ended in any way, cut short or
+/// not.
+fn anything(seed: u64, at_length: bool) -> Sim {
+    let mut numbers = Numbers(seed * 0x9e37_79b9);
+    let mut sim = Sim::boot();
+    sim.at_length = at_length;
+    let mut halted = false;
+    for _ in 0..200 {
+        let function = TEXT + numbers.below(FUNCTIONS.len() as u64) * SIZE;
+        let (pc, count) = block(function, numbers.below(2) * numbers.below(BLOCKS));
+        let end = match numbers.below(12) {
+            0..=2 => End::Call,
+            3..=5 => End::Ret,
+            6 => End::Iret,
+            7 => End::Halt,
+            _ => End::Plain,
+        };
+        sim.answers.stack = [0, 0];
+        sim.answers.arguments = [1 + numbers.below(3), 1 + numbers.below(3)];
+        if halted {
+            sim.time += numbers.below(3) as i64 * 700;
+        }
+        sim.run(pc, count, end);
+        halted = end == End::Halt;
+        if numbers.below(10) == 0 && count > 1 && !halted {
+            let done = numbers.below(count);
+            sim.cut_short(pc, count, done, true);
+            let code = numbers.below(2) == 0;
+            sim.answers.stack[usize::from(code)] = pc + done * WIDE;
+            sim.run(at(if code { "page_fault" } else { "fault" }), 2, End::Plain);
+        }
+    }
+    sim
+}
+
+/// A program that calls and returns as compilers make it; and how often it executed what with
+/// which stack, by a model that does nothing but push and pop.
+fn nested_calls(seed: u64, at_length: bool) -> (Sim, BTreeMap<String, i64>) {
+    let mut numbers = Numbers(seed * 0x517c_c1b7);
+    let mut sim = Sim::boot();
+    sim.at_length = at_length;
+    let callable = ["f", "g", "h"];
+    let mut model: BTreeMap<String, i64> = BTreeMap::new();
+    // Function, path in the tree, how far it got, and whether an interrupt put it there.
+    let root = ("start_kernel", "tasks;start_kernel".to_owned(), 1, false);
+    model.insert(root.1.clone(), 1);
+    let mut stack = vec![root];
+    for _ in 0..120 {
+        let depth = stack.len();
+        let (name, path, index, interrupt) = stack.last_mut().unwrap();
+        let (pc, count) = block(at(name), *index);
+        *index = (*index + 1) % BLOCKS;
+        *model.entry(path.clone()).or_default() += count as i64;
+        match numbers.below(8) {
+            0..=2 if depth < 20 => {
+                let callee = callable[numbers.below(3) as usize];
+                let path = format!("{path};{callee}");
+                sim.run(pc, count, End::Call);
+                stack.push((callee, path, 0, false));
+            }
+            3..=4 if depth > 1 => {
+                let end = if *interrupt { End::Iret } else { End::Ret };
+                sim.run(pc, count, end);
+                stack.pop();
+            }
+            // An interrupt's own first steps are not interrupted.
+            5 if depth < 20 && *name != "irq" => {
+                sim.run(pc, count, End::Plain);
+                stack.push(("irq", "irqs;irq".into(), 0, true));
+            }
+            6 if depth > 1 && !*interrupt => {
+                // A tail call.
+                sim.run(pc, count, End::Plain);
+                let callee = callable[numbers.below(3) as usize];
+                if callee == *name {
+                    continue;
+                }
+                let caller = path.rsplit_once(';').unwrap().0.to_owned();
+                *stack.last_mut().unwrap() = (callee, format!("{caller};{callee}"), 0, false);
+            }
+            _ => sim.run(pc, count, End::Plain),
+        }
+    }
+    (sim, model)
+}
+
 #[test]
 fn every_instruction_and_every_nanosecond_is_counted_once() {
     for seed in 1..=400 {
-        let mut numbers = Numbers(seed * 0x9e37_79b9);
-        let mut sim = Sim::boot();
-        let mut halted = false;
-        for _ in 0..200 {
-            let function = TEXT + numbers.below(FUNCTIONS.len() as u64) * SIZE;
-            let (pc, count) = block(function, numbers.below(2) * numbers.below(BLOCKS));
-            let end = match numbers.below(12) {
-                0..=2 => End::Call,
-                3..=5 => End::Ret,
-                6 => End::Iret,
-                7 => End::Halt,
-                _ => End::Plain,
-            };
-            sim.answers.stack = [0, 0];
-            sim.answers.arguments = [1 + numbers.below(3), 1 + numbers.below(3)];
-            if halted {
-                sim.time += numbers.below(3) as i64 * 700;
-            }
-            sim.run(pc, count, end);
-            halted = end == End::Halt;
-            if numbers.below(10) == 0 && count > 1 && !halted {
-                let done = numbers.below(count);
-                sim.cut_short(pc, count, done, true);
-                let code = numbers.below(2) == 0;
-                sim.answers.stack[usize::from(code)] = pc + done * WIDE;
-                sim.run(at(if code { "page_fault" } else { "fault" }), 2, End::Plain);
-            }
-        }
-        intervals_add_up(&sim.finish());
+        intervals_add_up(&anything(seed, false).finish());
     }
 }
 
-/// A program that calls and returns as compilers make it: every instruction is where a
-/// model that does nothing but push and pop has it.
 #[test]
 fn nested_calls_are_where_a_model_has_them() {
     for seed in 1..=400 {
-        let mut numbers = Numbers(seed * 0x517c_c1b7);
-        let mut sim = Sim::boot();
-        let callable = ["f", "g", "h"];
-        let mut model: BTreeMap<String, i64> = BTreeMap::new();
-        // Function, path in the tree, how far it got, and whether an interrupt put it there.
-        let root = ("start_kernel", "tasks;start_kernel".to_owned(), 1, false);
-        model.insert(root.1.clone(), 1);
-        let mut stack = vec![root];
-        for _ in 0..120 {
-            let depth = stack.len();
-            let (name, path, index, interrupt) = stack.last_mut().unwrap();
-            let (pc, count) = block(at(name), *index);
-            *index = (*index + 1) % BLOCKS;
-            *model.entry(path.clone()).or_default() += count as i64;
-            match numbers.below(8) {
-                0..=2 if depth < 20 => {
-                    let callee = callable[numbers.below(3) as usize];
-                    let path = format!("{path};{callee}");
-                    sim.run(pc, count, End::Call);
-                    stack.push((callee, path, 0, false));
-                }
-                3..=4 if depth > 1 => {
-                    let end = if *interrupt { End::Iret } else { End::Ret };
-                    sim.run(pc, count, end);
-                    stack.pop();
-                }
-                // An interrupt's own first steps are not interrupted.
-                5 if depth < 20 && *name != "irq" => {
-                    sim.run(pc, count, End::Plain);
-                    stack.push(("irq", "irqs;irq".into(), 0, true));
-                }
-                6 if depth > 1 && !*interrupt => {
-                    // A tail call.
-                    sim.run(pc, count, End::Plain);
-                    let callee = callable[numbers.below(3) as usize];
-                    if callee == *name {
-                        continue;
-                    }
-                    let caller = path.rsplit_once(';').unwrap().0.to_owned();
-                    *stack.last_mut().unwrap() = (callee, format!("{caller};{callee}"), 0, false);
-                }
-                _ => sim.run(pc, count, End::Plain),
-            }
-        }
+        let (sim, model) = nested_calls(seed, false);
         let seen = sim.finish();
         intervals_add_up(&seen);
         let mut found: BTreeMap<String, i64> = seen
@@ -157,4 +169,20 @@ fn nested_calls_are_where_a_model_has_them() {
         assert_eq!(found.remove("firmware"), Some(5));
         assert_eq!(found, model, "seed {seed}");
     }
+}
+
+/// The short ways do what the long one does, and are taken.
+#[test]
+fn the_usual_cases_leave_the_same_trace() {
+    let mut usual = 0;
+    for seed in 1..=400 {
+        let sims = [anything(seed, false), nested_calls(seed, false).0];
+        let long = [anything(seed, true), nested_calls(seed, true).0];
+        for (short, long) in sims.into_iter().zip(long) {
+            usual += short.usual;
+            assert_eq!(long.usual, 0);
+            assert_eq!(short.finish().text, long.finish().text, "seed {seed}");
+        }
+    }
+    assert!(usual > 10_000, "{usual}");
 }

@@ -91,6 +91,9 @@ pub struct Sim {
     pub time: i64,
     /// Which way blocks went, for the tests' own sake.
     pub quick: u64,
+    pub usual: u64,
+    /// Every block goes the long way.
+    pub at_length: bool,
 }
 
 impl Sim {
@@ -113,6 +116,8 @@ impl Sim {
             answers: Answers::default(),
             time: 1000,
             quick: 0,
+            usual: 0,
+            at_length: false,
         }
     }
 
@@ -129,8 +134,10 @@ impl Sim {
         self.time += (count as i64) << 1;
         self.answers.now = self.time;
         // SAFETY: both CPUs have appeared.
-        if unsafe { self.flow.quick(cpu, block) } {
+        if !self.at_length && unsafe { self.flow.quick(cpu, block) } {
             self.quick += 1;
+        } else if !self.at_length && self.flow.usual(cpu, block) {
+            self.usual += 1;
         } else {
             self.flow.step(cpu, block, &mut self.answers);
         }
