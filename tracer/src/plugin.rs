@@ -53,6 +53,8 @@ struct Tracer {
     /// By address, length, last instruction's address and function: retranslated blocks are
     /// the same.
     blocks: FxHashMap<(u64, u32, u64, u32), &'static Block>,
+    /// Where calls return to.
+    behind_calls: FxHashSet<u64>,
     /// Of marks-only mode.
     marks: Marks,
     #[cfg(feature = "conditions")]
@@ -152,6 +154,7 @@ fn begin(args: &Args, info: &Info) -> Result<Tracer, String> {
         current: std::ptr::null(),
         registers: Registers::default(),
         blocks: FxHashMap::default(),
+        behind_calls: FxHashSet::default(),
         marks: Marks::default(),
         #[cfg(feature = "conditions")]
         elsewhere: sys::qemu_plugin_u64 {
@@ -221,6 +224,9 @@ unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu
     if tracer.spec.mode == Mode::Marks {
         return tracer.look_for_marks(tb, count, pc, last, last_pc, &bytes, end, target, next);
     }
+    if end == End::Call {
+        tracer.behind_calls.insert(next);
+    }
     let (function, flags) = tracer.flow.place(pc);
     let name = (pc, count as u32, last_pc, function);
     let block = match tracer.blocks.get(&name) {
@@ -252,10 +258,14 @@ unsafe extern "C" fn on_translation(_: sys::qemu_plugin_id_t, tb: *mut sys::qemu
     } else {
         CbFlags::QEMU_PLUGIN_CB_NO_REGS
     };
+    // Where it is known that most often more than a count changes, that is not tried first: the
+    // host's CPU then foresees well what `on_block` does.
+    let other = flags.0 != 0 || tracer.behind_calls.contains(&pc);
+    let call = if other { on_other_block } else { on_block };
     // SAFETY: the block is never freed.
     unsafe {
         let data = std::ptr::from_ref(block).cast_mut().cast();
-        sys::qemu_plugin_register_vcpu_tb_exec_cb(tb, Some(on_block), registers, data);
+        sys::qemu_plugin_register_vcpu_tb_exec_cb(tb, Some(call), registers, data);
     }
 }
 
@@ -280,7 +290,7 @@ unsafe extern "C" fn on_other_block(vcpu: c_uint, data: *mut c_void) {
         let tracer = tracer();
         let block = &*data.cast::<Block>();
         let vcpu = tracer.cpus.number(*tracer.current as usize, vcpu as usize);
-        if !tracer.flow.usual(vcpu, block) {
+        if !tracer.flow.usual(vcpu, block) && !tracer.flow.quick(vcpu, block) {
             step(tracer, vcpu, block);
         }
     }
