@@ -22,8 +22,9 @@ pub(super) fn metrics(raw: &[Metric], at: &At<'_>, sink: &mut Sink) -> Vec<Metri
             format!("{at} is empty; name what to record")
         });
     }
+    let mut seen = HashSet::new();
     for (index, metric) in raw.iter().enumerate() {
-        if raw[..index.min(8)].contains(metric) {
+        if !seen.insert(metric) {
             let at = at.item(index);
             sink.add_with(at.position(), || {
                 format!("{at}: `{}` is measured already", metric.name())

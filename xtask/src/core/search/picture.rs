@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::core::{
+    blame,
     event::{BootLog, Callback, CallbackEvent, Mark},
     scenario::{Metric, Scenario},
     units::Nanos,
@@ -17,14 +18,14 @@ const MOST_ROWS: usize = 24;
 /// What `log` did in the phase that `metric` is about, a row a device, on a scale of `window`
 /// ns; `None`: the phase has no callbacks.
 pub fn gantt(scenario: &Scenario, log: &BootLog, metric: Metric, window: u64) -> Option<String> {
-    let (callback, mark) = match metric {
-        Metric::Probe | Metric::Bound | Metric::Ready | Metric::Load => {
-            (Callback::Probe, Mark::AttachBegin)
-        }
-        _ => (Callback::Shutdown, Mark::ShutdownBegin),
+    let phase = phase(metric);
+    // A boot that hung has a beginning.
+    let mark = match phase {
+        Callback::Shutdown => Mark::ShutdownBegin,
+        _ => Mark::AttachBegin,
     };
     let start = log.marks.get(&mark)?.mono.0;
-    let of_phase = log.callbacks.iter().filter(|e| e.callback == callback);
+    let of_phase = log.callbacks.iter().filter(|e| e.callback == phase);
     let spans = of_phase.filter_map(CallbackEvent::span);
     let mut rows: Vec<(String, u64, u64)> = spans
         .filter_map(|span| {
@@ -64,12 +65,14 @@ pub fn gantt(scenario: &Scenario, log: &BootLog, metric: Metric, window: u64) ->
 
 /// The phase that [`gantt`] draws, in ns, where it is known.
 pub fn window(log: &BootLog, metric: Metric) -> Option<u64> {
-    let marks = match metric {
-        Metric::Probe | Metric::Bound | Metric::Ready | Metric::Load => {
-            [Mark::AttachBegin, Mark::AttachEnd]
-        }
-        _ => [Mark::ShutdownBegin, Mark::ShutdownEnd],
-    };
-    let [begin, end] = marks.map(|m| log.marks.get(&m));
-    Some((end?.mono - begin?.mono).0)
+    let (begin, end) = blame::window(log, phase(metric))?;
+    Some((end - begin).0)
+}
+
+/// Whose callbacks a metric is about.
+fn phase(metric: Metric) -> Callback {
+    match metric {
+        Metric::Probe | Metric::Bound | Metric::Ready | Metric::Load => Callback::Probe,
+        _ => Callback::Shutdown,
+    }
 }

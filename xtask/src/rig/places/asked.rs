@@ -9,7 +9,7 @@ use crate::{
     core::{
         fault::Fault,
         nearest::hint,
-        scenario::{Clock, Known, Metric, Scenario, UnderTest},
+        scenario::{Clock, Known, Scenario, UnderTest},
         search::{Patience, Question, Sought, Symptom, Threshold},
     },
     edge::{
@@ -20,17 +20,6 @@ use crate::{
         scenarios,
     },
 };
-
-const METRICS: [Metric; 8] = [
-    Metric::Boot,
-    Metric::Load,
-    Metric::Probe,
-    Metric::Bound,
-    Metric::Ready,
-    Metric::DeviceShutdown,
-    Metric::Reboot,
-    Metric::Walk,
-];
 
 /// What is looked for where it is no metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -208,8 +197,7 @@ impl Asked {
                 )));
             }
         };
-        let metric = METRICS.into_iter().find(|m| m.name() == name);
-        let Some(metric) = metric.filter(|m| scenario.metrics.contains(m)) else {
+        let Some(metric) = scenario.metrics.iter().find(|m| m.name() == name) else {
             return Err(usage(format!(
                 "--metric: scenario {} does not record `{}`{}",
                 scenario.name,
@@ -218,7 +206,7 @@ impl Asked {
             )));
         };
         Ok(Symptom::Slow(
-            metric,
+            *metric,
             self.threshold.unwrap_or(Threshold::Halfway),
         ))
     }
