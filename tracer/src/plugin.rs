@@ -139,7 +139,8 @@ fn begin(args: &Args, info: &Info) -> Result<Tracer, String> {
     }
     let path = text("out")?;
     let mut out = Out::create(Path::new(&path)).map_err(|e| format!("{path}: {e}"))?;
-    let stacks = cfg!(feature = "registers") && spec.mode == Mode::Profile;
+    // Where an interrupt came from is read from the guest's stack.
+    let stacks = cfg!(feature = "memory") && spec.mode == Mode::Profile;
     let cpus = info.system.as_ref().map_or(0, |s| s.smp_vcpus);
     out.line(format_args!(
         "begin api={} cpus={cpus} mode={:?} stacks={stacks} shift={}",

@@ -188,7 +188,7 @@ impl<'a> Tracing<'a> {
         }
         if self.wish.profile && !record.stacks {
             notes.push(format!(
-                "calls were not followed: QEMU {} does not let a plugin read registers (9.0 and newer do)",
+                "calls were not followed: QEMU {} does not let a plugin read the guest's stack (9.2 and newer do)",
                 self.rig.host.qemu.version
             ));
         }
