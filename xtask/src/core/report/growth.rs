@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{Grid, expectation_table, failures, noise, or_dash, oracle, table};
+use super::{Grid, expectation_table, failures, noise, or_dash, oracle, table, walk};
 use crate::core::{
     growth::{Fit, Growth},
     scenario::{Memory, Over, Scenario},
@@ -16,7 +16,7 @@ pub(super) fn sections(out: &mut String, summary: &Summary, scenarios: &[&Scenar
     for sweep in sweeps(summary) {
         let first = sweep.parts.first().map(|part| part.name.as_str());
         let scenario = scenarios.iter().find(|s| Some(s.name.as_str()) == first);
-        section(out, &sweep, scenario.and_then(|s| s.memory));
+        section(out, &sweep, scenario.and_then(|s| s.memory), scenarios);
     }
 }
 
@@ -66,7 +66,7 @@ fn sweep<'a>(summary: &'a Summary, name: &'a str) -> Option<Grown<'a>> {
     })
 }
 
-fn section(out: &mut String, sweep: &Grown, memory: Option<Memory>) {
+fn section(out: &mut String, sweep: &Grown, memory: Option<Memory>, scenarios: &[&Scenario]) {
     let Grown {
         name, over, parts, ..
     } = sweep;
@@ -76,6 +76,15 @@ fn section(out: &mut String, sweep: &Grown, memory: Option<Memory>) {
     }
     for (metric, of) in &sweep.metrics {
         let _ = writeln!(out, "### {metric}\n\n{}\n", figures(parts, *over, of));
+    }
+    for (what, grid) in walk::by_threads(sweep, scenarios) {
+        let _ = writeln!(out, "### {what}\n\n{grid}\n");
+    }
+    if let Some(note) = parts
+        .first()
+        .and_then(|part| walk::sweep_note(part, scenarios))
+    {
+        let _ = writeln!(out, "{note}\n");
     }
     for part in parts {
         noise::noise(out, part);

@@ -36,6 +36,7 @@ const SCRIPT: &str = include_str!("html/timeline.js");
 pub fn html(view: &View) -> String {
     let timelines = timelines(view);
     let summary = view.summary;
+    let scenarios: Vec<_> = view.plan.iter().map(|trial| &*trial.scenario).collect();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -58,7 +59,7 @@ pub fn html(view: &View) -> String {
                         (part_of(view, part, &timelines))
                     }
                     @for sweep in super::growth::sweeps(summary) {
-                        (growth::section(&sweep))
+                        (growth::section(&sweep, &scenarios))
                         @for part in &sweep.parts {
                             details.size {
                                 summary { (part.name) }

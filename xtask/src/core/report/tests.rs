@@ -156,3 +156,76 @@ fn a_sweep_says_what_its_host_can_see() {
     "#]]
     .assert_eq(&text(&summary, &[]));
 }
+
+/// What each number of threads did in a second, against one thread, and how long operations took.
+#[test]
+fn a_walk_over_threads_says_what_more_of_them_bring() {
+    let text = "about: a\nkernel: \"6.1\"\nmachine: {cpus: 4, memory: 512 MiB}\n\
+        memory: {blocks: 10, how: synthetic}\n\
+        walk: {threads: 1, rounds: 10, blocks: 10, paths: missing, do: stat}\n\
+        measure: [walk]\nvariants: {v: {order: serial}}\nsweep: {threads: [1, 4]}\n";
+    let scenario = parse("s.yaml", text, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
+    let sizes: Vec<&Scenario> = scenario.members().iter().collect();
+    let measured = |median| MetricSummary {
+        unit: Unit::Ns,
+        samples: vec![median],
+        median,
+        ideal: None,
+        bound: None,
+        efficiency: None,
+    };
+    // One thread looks 100 times in 1 ms, four look 400 times in 1.6 ms.
+    let parts = [(1, 1_000_000), (4, 1_600_000)].map(|(threads, time)| ScenarioSummary {
+        point: Some(Point {
+            of: "s".into(),
+            over: Over::Threads,
+            value: threads,
+        }),
+        ..part(
+            &format!("s@{threads}"),
+            [
+                ("walk", time),
+                ("walk/p50", 10),
+                ("walk/p99", 1000 * threads),
+            ]
+            .map(|(name, median)| (name.to_owned(), measured(median)))
+            .into(),
+        )
+    });
+    let sweep = growth::Grown {
+        name: "s",
+        over: Over::Threads,
+        parts: parts.iter().collect(),
+        metrics: vec![],
+    };
+    let tables: String = walk::by_threads(&sweep, &sizes)
+        .iter()
+        .map(|(what, grid)| format!("{what}\n{grid}\n"))
+        .collect();
+    expect![[r#"
+        operations a second (T(n)/T(1))
+        | threads |             1 |             4 |
+        |---------|---------------|---------------|
+        | v       | 100000 (1.00) | 250000 (2.50) |
+        half of the operations within
+        | threads |     1 |     4 |
+        |---------|-------|-------|
+        | v       | 10 ns | 10 ns |
+        99 % of the operations within
+        | threads |        1 |        4 |
+        |---------|----------|----------|
+        | v       | 1.000 us | 4.000 us |
+        the longest operation
+        | threads | 1 | 4 |
+        |---------|---|---|
+        | v       | - | - |
+    "#]]
+    .assert_eq(&tables);
+    assert!(
+        walk::sweep_note(&parts[0], &sizes)
+            .unwrap()
+            .starts_with("In virtual time")
+    );
+    // Without its scenarios nothing is known of the walk.
+    assert!(walk::by_threads(&sweep, &[]).is_empty());
+}

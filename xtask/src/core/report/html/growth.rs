@@ -14,12 +14,16 @@ use super::{
 };
 use crate::core::{
     growth::Growth,
-    report::growth::{Grown, figures, size},
+    report::{
+        growth::{Grown, figures, size},
+        walk,
+    },
+    scenario::Scenario,
     units::Nanos,
 };
 
 /// A sweep's section.
-pub fn section(sweep: &Grown) -> Markup {
+pub fn section(sweep: &Grown, scenarios: &[&Scenario]) -> Markup {
     html! {
         section.scenario id={ "growth-" (sweep.name) } {
             h2 { (sweep.name) ": growth over " (sweep.over) }
@@ -36,6 +40,10 @@ pub fn section(sweep: &Grown) -> Markup {
                     }
                 }
                 details open { summary { "Table" } (table(metric, &figures(&sweep.parts, sweep.over, of))) }
+            }
+            @for (what, grid) in walk::by_threads(sweep, scenarios) {
+                h3 { (what) }
+                (table(what, &grid))
             }
         }
     }
