@@ -30,6 +30,7 @@ mod built_in;
 mod config;
 mod copy;
 mod fetch;
+mod old;
 mod patch;
 pub mod series;
 pub mod sources;

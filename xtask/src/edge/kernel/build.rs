@@ -16,6 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::old;
 use crate::edge::{cache::Cache, files, process};
 
 /// Changes whenever the same inputs would be built otherwise than before.
@@ -116,7 +117,8 @@ impl<'a> Tree<'a> {
         make.arg("-C")
             .arg(&self.top)
             .arg(format!("O={}", self.out().display()))
-            .args(VARIABLES);
+            .args(VARIABLES)
+            .args(old::variables(&self.top, &self.out()));
         make.arg(format!(
             "-j{}",
             std::thread::available_parallelism().map_or(1, usize::from)
