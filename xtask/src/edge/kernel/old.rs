@@ -57,11 +57,20 @@ mod tests {
         };
         let of = || variables(top, &top.join("build"));
         assert!(of().is_empty(), "nothing is there");
-        write("tools/lib/subcmd/subcmd-util.h", "ret = realloc(ptr, size);\n");
-        write("tools/objtool/elf.c", "/* A missing symbol table is possible */\n");
+        write(
+            "tools/lib/subcmd/subcmd-util.h",
+            "ret = realloc(ptr, size);\n",
+        );
+        write(
+            "tools/objtool/elf.c",
+            "/* A missing symbol table is possible */\n",
+        );
         write("build/.config", "# CONFIG_PREEMPTION is not set\n");
         assert!(of().is_empty(), "mended trees");
-        write("tools/lib/subcmd/subcmd-util.h", "\tret = realloc(ptr, 1);\n");
+        write(
+            "tools/lib/subcmd/subcmd-util.h",
+            "\tret = realloc(ptr, 1);\n",
+        );
         assert_eq!(of(), ["WERROR=0"]);
         write("tools/objtool/elf.c", "\tWARN(\"missing symbol table\");\n");
         assert_eq!(of(), ["WERROR=0", "OBJECT_FILES_NON_STANDARD_thunk_64.o=y"]);
