@@ -35,7 +35,11 @@ pub fn text(summary: &Summary, scenarios: &[&Scenario]) -> String {
     for note in &summary.notes {
         let _ = writeln!(out, "note: {note}\n");
     }
-    for part in summary.scenarios.iter().filter(|s| s.point.is_none()) {
+    let alone = summary
+        .scenarios
+        .iter()
+        .filter(|part| growth::is_alone(summary, part));
+    for part in alone {
         if let Some(scenario) = scenarios.iter().find(|s| s.name == part.name) {
             scenario_text(&mut out, scenario, part);
         }

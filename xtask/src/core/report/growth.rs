@@ -32,10 +32,19 @@ pub(super) struct Grown<'a> {
     pub metrics: Vec<(&'a str, Vec<&'a Growth>)>,
 }
 
-/// The sweeps of `summary`, in the plan's order.
+/// Whether `part` is shown for itself: it is of no sweep, or the only size of one that was booted.
+pub(super) fn is_alone(summary: &Summary, part: &ScenarioSummary) -> bool {
+    part.point.as_ref().is_none_or(|point| {
+        let points = summary.scenarios.iter().filter_map(|s| s.point.as_ref());
+        points.filter(|p| p.of == point.of).count() < 2
+    })
+}
+
+/// The sweeps of `summary` of which there is more than one size, in the plan's order.
 pub(super) fn sweeps(summary: &Summary) -> Vec<Grown<'_>> {
     let mut names: Vec<&str> = Vec::new();
-    for point in summary.scenarios.iter().filter_map(|s| s.point.as_ref()) {
+    let sizes = summary.scenarios.iter().filter(|s| !is_alone(summary, s));
+    for point in sizes.filter_map(|s| s.point.as_ref()) {
         if !names.contains(&point.of.as_str()) {
             names.push(&point.of);
         }

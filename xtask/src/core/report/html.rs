@@ -55,7 +55,7 @@ pub fn html(view: &View) -> String {
                 a.skip href="#main" { "To the results" }
                 (head(view))
                 main #main {
-                    @for part in summary.scenarios.iter().filter(|p| p.point.is_none()) {
+                    @for part in summary.scenarios.iter().filter(|p| super::growth::is_alone(summary, p)) {
                         (part_of(view, part, &timelines))
                     }
                     @for sweep in super::growth::sweeps(summary) {
@@ -145,7 +145,7 @@ fn contents(summary: &Summary) -> Markup {
     html! {
         nav aria-label="Scenarios" {
             ul {
-                @for part in summary.scenarios.iter().filter(|p| p.point.is_none()) {
+                @for part in summary.scenarios.iter().filter(|p| super::growth::is_alone(summary, p)) {
                     li { a href={ "#scenario-" (part.name) } { (part.name) } }
                 }
                 @for sweep in super::growth::sweeps(summary) {

@@ -229,3 +229,51 @@ fn a_walk_over_threads_says_what_more_of_them_bring() {
     // Without its scenarios nothing is known of the walk.
     assert!(walk::by_threads(&sweep, &[]).is_empty());
 }
+
+/// The only size that was booted is shown as any scenario is.
+#[test]
+fn one_size_alone_has_its_tables() {
+    let text_of = "about: a\nkernel: \"6.1\"\nmachine: {cpus: 1, memory: 512 MiB}\n\
+        memory: {blocks: 10, how: synthetic}\nmeasure: [boot]\n\
+        variants: {v: {order: serial}}\nsweep: {blocks: [1, 4]}\n";
+    let scenario = parse("s.yaml", text_of, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
+    let measured = MetricSummary {
+        unit: Unit::Ns,
+        samples: vec![5_000],
+        median: 5_000,
+        ideal: None,
+        bound: None,
+        efficiency: None,
+    };
+    let size = |value: u64| ScenarioSummary {
+        point: Some(Point {
+            of: "s".into(),
+            over: Over::Blocks,
+            value,
+        }),
+        ..part(
+            &format!("s@{value}"),
+            [("boot".to_owned(), measured.clone())].into(),
+        )
+    };
+    let summary = |scenarios| Summary {
+        schema: 1,
+        run: "run".into(),
+        host: serde_json::Value::Null,
+        notes: vec![],
+        scenarios,
+        growth: vec![],
+    };
+    let all: Vec<&Scenario> = scenario.members().iter().collect();
+    let alone = text(&summary(vec![size(4)]), &all);
+    assert!(alone.contains("## s@4: kernel 6.1"), "{alone}");
+    assert!(
+        alone.contains("5.000 us") && !alone.contains("growth"),
+        "{alone}"
+    );
+    let both = text(&summary(vec![size(1), size(4)]), &all);
+    assert!(
+        both.contains("## s: growth over memory blocks") && !both.contains("## s@"),
+        "{both}"
+    );
+}

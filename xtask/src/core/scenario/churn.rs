@@ -32,7 +32,9 @@ pub struct Churn {
 impl Churn {
     /// How often a block goes or comes, in all.
     pub fn changes(self) -> u64 {
-        2 * u64::from(self.blocks) * u64::from(self.rounds)
+        u64::from(self.blocks)
+            .saturating_mul(u64::from(self.rounds))
+            .saturating_mul(2)
     }
 }
 

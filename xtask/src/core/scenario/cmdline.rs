@@ -33,8 +33,20 @@ const OWNED: &[(&[&str], &str)] = &[
         "times are read from this clock",
     ),
     (
-        &["memhp_default_state"],
+        &["memhp_default_state", "memory_hotplug.online_policy"],
         "it is `online` of `memory`, which the oracle holds the kernel to",
+    ),
+    (
+        &["mem", "memmap", "movable_node", "kernelcore", "movablecore"],
+        "`memory` of `machine` says how much there is, and blocks are counted by it",
+    ),
+    (
+        &[
+            "systemd.unit",
+            "systemd.default_timeout_start_sec",
+            "rd.systemd.unit",
+        ],
+        "a boot of systemd is told by its multi-user.target; its limits stand in `systemd`",
     ),
 ];
 

@@ -176,6 +176,14 @@ impl fmt::Display for Memory {
     }
 }
 
+/// The most blocks that a guest with `ram` shows, with those of `memory` if it has any.
+pub(super) fn most_blocks(memory: Option<Memory>, ram: Bytes) -> u64 {
+    match memory {
+        Some(memory) => memory.wanted(ram).most,
+        None => ram.0.div_ceil(LARGE_SECTION.0) + 1,
+    }
+}
+
 /// What a guest should show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {

@@ -27,7 +27,8 @@ use crate::core::{
 /// Nothing here waits longer: it would be a mistyped unit.
 pub(super) const MAX_DURATION: Nanos = Nanos(3_600_000_000_000);
 const MIN_MEMORY: Bytes = Bytes(64 << 20);
-const MAX_MEMORY: Bytes = Bytes(16 << 40);
+/// QEMU's translated CPU addresses 1 TiB, of which PCI's windows take some above RAM.
+const MAX_MEMORY: Bytes = Bytes(960 << 30);
 const MAX_CPUS: u32 = 64;
 /// Boots of a variant at the most.
 pub const MAX_REPEATS: u32 = 10_000;
@@ -146,6 +147,10 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
         timeout: timeout(raw.timeout.as_ref(), &at.key("timeout"), sink),
         hash: String::new(),
     };
+    if let Some(walk) = scenario.walk {
+        let shown = memory::most_blocks(scenario.memory, scenario.machine.memory);
+        walk::fits(walk, shown, &at.key("walk").key("blocks"), sink);
+    }
     let synthetic = scenario.memory.is_some_and(|m| m.how == How::Synthetic);
     let built_in = |v: &&Variant| v.probing.strategy == Strategy::BuiltIn;
     if let Some(variant) = scenario

@@ -80,7 +80,8 @@ pub struct Walk {
 impl Walk {
     /// All threads' operations.
     pub fn operations(self) -> u64 {
-        u64::from(self.threads) * u64::from(self.rounds) * u64::from(self.blocks)
+        let all = u64::from(self.threads).saturating_mul(self.rounds.into());
+        all.saturating_mul(self.blocks.into())
     }
 }
 
@@ -96,6 +97,18 @@ impl fmt::Display for Walk {
             self.blocks,
             self.rounds
         )
+    }
+}
+
+/// Complains at `at` where `walk` is over more than the `shown` memory blocks of its guest.
+pub(super) fn fits(walk: Walk, shown: u64, at: &At<'_>, sink: &mut Sink) {
+    if u64::from(walk.blocks) > shown {
+        sink.add_with(at.position(), || {
+            format!(
+                "{at}: {} memory blocks, and the guest shows at most {shown}; `memory` brings more",
+                walk.blocks
+            )
+        });
     }
 }
 

@@ -112,14 +112,14 @@ fn impossible_values() {
         "512 MiB",
         "32 MiB",
         expect![[r#"
-        x.yaml:3:28: machine.memory must be 64 MiB (less does not boot) to 16 TiB, not 32 MiB
+        x.yaml:3:28: machine.memory must be 64 MiB (less does not boot) to 960 GiB, not 32 MiB
     "#]],
     );
     check(
         "512 MiB",
         "17 TiB",
         expect![[r#"
-        x.yaml:3:28: machine.memory must be 64 MiB (less does not boot) to 16 TiB, not 17 TiB
+        x.yaml:3:28: machine.memory must be 64 MiB (less does not boot) to 960 GiB, not 17 TiB
     "#]],
     );
     check(

@@ -111,3 +111,47 @@ fn what_cannot_be_is_refused() {
     "#]]
     .assert_eq(&said(&sweep));
 }
+
+#[test]
+fn who_walks_over_blocks_has_them() {
+    let walk = |memory: &str, blocks: u32| {
+        with(", memory: 512 MiB", memory).replace("measure: [", "measure: [walk, ")
+            + &format!(
+                "walk: {{threads: 1, rounds: 1, blocks: {blocks}, paths: mixed, do: stat}}\n"
+            )
+    };
+    let synthetic = "{blocks: 100, how: synthetic}";
+    assert_eq!(said(&walk(synthetic, 105)), "no error");
+    expect![[r#"
+        x.yaml:21:39: walk.blocks: 106 memory blocks, and the guest shows at most 105; `memory` brings more
+    "#]].assert_eq(&said(&walk(synthetic, 106)));
+    // Those of its own RAM are blocks too.
+    let none = |blocks| walk(synthetic, blocks).replace(&format!("memory: {synthetic}\n"), "");
+    assert_eq!(said(&none(4)), "no error");
+    expect![[r#"
+        x.yaml:20:39: walk.blocks: 1000 memory blocks, and the guest shows at most 5; `memory` brings more
+    "#]].assert_eq(&said(&none(1000)));
+}
+
+/// Products of what is far too much are told as that.
+#[test]
+fn numbers_without_end_are_refused_one_by_one() {
+    let most = u32::MAX;
+    let churn = with(", memory: 512 MiB", "{blocks: 100, how: synthetic}")
+        .replace("measure: [", "measure: [walk, churn, ")
+        + &format!("churn: {{walkers: {most}, blocks: {most}, rounds: {most}, do: stat}}\n")
+        + &format!(
+            "walk: {{threads: {most}, rounds: {most}, blocks: {most}, paths: mixed, do: stat}}\n"
+        );
+    let said = said(&churn);
+    for key in [
+        "churn.walkers",
+        "churn.blocks",
+        "churn.rounds",
+        "walk.threads",
+        "walk.rounds",
+        "walk.blocks",
+    ] {
+        assert!(said.contains(&format!("{key} must be")), "{said}");
+    }
+}
