@@ -21,6 +21,7 @@ pub mod measure;
 pub mod metric;
 pub mod nearest;
 pub mod oracle;
+pub mod parts;
 pub mod plan;
 pub mod probing;
 pub mod program;

@@ -286,39 +286,10 @@ impl Rig {
     /// Checks that this machine would go on with what run `header` began.
     ///
     /// # Errors
-    /// Usage: QEMU, its command line, PID 1 or a kernel is another than it was.
+    /// Usage: a part is another than it was; names it.
     pub fn same_as(&self, header: &Header) -> Result<()> {
-        let (now, was) = (self.machine(), &header.machine);
-        let differs = [
-            ("QEMU", now.qemu != was.qemu),
-            ("QEMU's command line", now.command != was.command),
-            ("accelerator", now.accelerator != was.accelerator),
-            ("PID 1", now.init != was.init),
-            ("image of user space", now.images != was.images),
-            (
-                "kernel, compiler or modules",
-                self.records.len() != header.kernels.len()
-                    || self
-                        .records
-                        .iter()
-                        .zip(&header.kernels)
-                        .any(|(a, b)| !same(a, b)),
-            ),
-        ];
-        header.same(
-            &differs,
-            "; its numbers would not belong together: begin a new run",
-        )
+        header.goes_on_with(&self.machine(), &self.records)
     }
-}
-
-/// Whether two records are of the same kernel; older ones do not say what their image is.
-fn same(a: &KernelRecord, b: &KernelRecord) -> bool {
-    let without = |k: &KernelRecord| KernelRecord {
-        image: String::new(),
-        ..k.clone()
-    };
-    without(a) == without(b)
 }
 
 /// The images of user space that the trials of `plan` boot with, from the cache or made.

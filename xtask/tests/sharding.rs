@@ -19,7 +19,7 @@ use bootrig::{
         scenario::{Known, Scenario, parse, to_yaml},
         shard::{Cut, Shard, cut},
     },
-    edge::store::{Header, ScenarioRef},
+    edge::store::{Header, ImageRecord, ScenarioRef},
 };
 use support::{
     runs::{self, said, xtask},
@@ -332,6 +332,36 @@ fn only_shards_of_one_experiment_are_merged() {
         code == exit(Exit::Usage) && error.contains("machine (wall time is of one host) differs"),
         "{error}"
     );
+}
+
+#[test]
+fn images_of_user_space_are_parts_of_shards() {
+    let scenario = kept(|_| {});
+    let image = |image: &str, key: &str| ImageRecord {
+        image: image.into(),
+        key: key.into(),
+        packages: vec![format!("udev {key}")],
+    };
+    let udev = |key: &str| image("udev (bookworm)", key);
+    let merged = |images: [Vec<ImageRecord>; 2]| {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, images) in (1..).zip(images) {
+            let shard = (number, 2);
+            make(dir.path(), &scenario, shard, &Scripted::good(), |header| {
+                header.machine.images = images;
+            });
+        }
+        let (code, _, error) = merge(dir.path(), &["night.*"]);
+        (code, error, Header::read(dir.path(), "night"))
+    };
+    let (code, error, _) = merged([vec![udev("1")], vec![udev("2")]]);
+    let want = "the user space udev (bookworm) differs: 1 and 2";
+    assert!(code == exit(Exit::Usage) && error.contains(want), "{error}");
+    // One that no boot of the other shard takes is the whole run's.
+    let systemd = image("systemd (bookworm)", "3");
+    let (code, error, header) = merged([vec![udev("1")], vec![systemd.clone(), udev("1")]]);
+    assert_eq!(code, exit(Exit::Done), "{error}");
+    assert_eq!(header.unwrap().machine.images, [systemd, udev("1")]);
 }
 
 /// `.ci/nightly quick NIGHT LAST` in `work`: its exit code, and what it wrote.

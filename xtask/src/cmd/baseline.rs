@@ -13,11 +13,7 @@ use crate::{
         samples,
         scenario::Clock,
     },
-    edge::{
-        baselines,
-        store::{Finished, Header},
-        terminal,
-    },
+    edge::{baselines, store::Finished, terminal},
     rig,
 };
 
@@ -103,14 +99,7 @@ fn parts(results: &Path, run: &str) -> Result<Vec<Part>> {
                 return Err(Fault::usage(format!("{}/{} of run {run} ran in {} time{} and ended: {}; a baseline needs completed virtual-time boots of kernels that do not check themselves", scenario.name, variant.name, variant.clock, if scenario.debug { " with --debug" } else { "" }, variant.outcome_text())).into());
             }
         }
-        let identity = Identity {
-            scenario: scenario.hash,
-            qemu: header.machine.qemu.clone(),
-            command: header.machine.command,
-            init: header.machine.init.clone(),
-            kernels: kernels(&header),
-            compilers: header.compilers(),
-        };
+        let identity = Identity::of(scenario.hash, header.parts_of(&scenario.variants));
         let samples = by_scenario.get(&scenario.name).cloned().unwrap_or_default();
         parts.push(Part {
             scenario: scenario.name,
@@ -138,19 +127,6 @@ fn refuse_to_replace(folder: &Path, part: &Part) -> Result<()> {
         other.join("; ")
     );
     Err(Fault::usage(message).into())
-}
-
-fn kernels(header: &Header) -> std::collections::BTreeMap<String, [String; 3]> {
-    header
-        .kernels
-        .iter()
-        .map(|k| {
-            (
-                k.spec.to_string(),
-                [k.source.clone(), k.key.clone(), k.modules.clone()],
-            )
-        })
-        .collect()
 }
 
 fn check(folder: &Path, part: &Part) -> Result<Exit> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 pub use self::{
-    basis::{Basis, Kernel},
+    basis::Basis,
     devices::{Spans, Ticks},
     exact::{Difference, Identity, differences},
     growth::GrowthRow,

@@ -93,6 +93,9 @@ pub struct VariantSummary {
     /// The kernel that it boots, as asked for: `6.1+parallel-shutdown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+    /// The image of user space that it boots with, if it does: `udev (bookworm)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// The clock of all its numbers.
     pub clock: Clock,
     /// How its boots ended: the worst of them, a failure of the machine above one of the

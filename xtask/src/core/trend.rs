@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{
     fault::Exit,
     grid::{Grid, table},
+    parts::{Part, Parts},
     scenario::Clock,
     stats::{
         change::{self, SHORTEST},
@@ -54,9 +55,9 @@ pub struct RunInfo {
     pub begun: String,
     /// The source of the variant's kernel with its exact version or commit.
     pub source: String,
-    /// What else it was made of, by name: kernel, modules, compiler, QEMU, PID 1.
+    /// What its boots of this variant were made of.
     #[serde(skip)]
-    pub parts: BTreeMap<String, String>,
+    pub parts: Parts,
 }
 
 /// Values of a run and of others of the same, and what changed in them.
@@ -185,11 +186,13 @@ fn of_series(key: &Key, clock: Clock, points: &[Point], limits: &Limits) -> Vec<
 }
 
 fn differing(a: &RunInfo, b: &RunInfo) -> Vec<String> {
-    let names = a
-        .parts
-        .keys()
-        .filter(|k| a.parts.get(*k) != b.parts.get(*k));
-    names.cloned().collect()
+    let differing = a.parts.differing(&b.parts);
+    let name = |part: Part<'_>| match part {
+        // Which sources these are stands beside it.
+        Part::Source(kernel) | Part::Build(kernel) => Part::Kernel(kernel).to_string(),
+        part => part.to_string(),
+    };
+    differing.iter().map(|d| name(d.part)).collect()
 }
 
 impl Trend {
@@ -266,13 +269,26 @@ pub fn grid<'a>(changes: impl Iterator<Item = &'a Change>) -> Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::parts::Kernel;
+
+    fn parts(commit: usize) -> Parts {
+        let kernel = Kernel {
+            key: commit.to_string(),
+            compiler: Some("gcc 12".into()),
+            ..Kernel::default()
+        };
+        Parts {
+            kernels: [("6.1".to_owned(), kernel)].into(),
+            ..Parts::default()
+        }
+    }
 
     fn points(values: &[u64]) -> Vec<Point> {
         let run = |n: usize| RunInfo {
             id: format!("run{n:02}"),
             begun: format!("2026-01-{:02}T00:00:00Z", n + 1),
             source: format!("linux commit {}", n / 6),
-            parts: [("kernel".to_owned(), (n / 6).to_string())].into(),
+            parts: parts(n / 6),
         };
         let all = values.iter().enumerate();
         all.map(|(n, v)| Point {
@@ -309,7 +325,7 @@ mod tests {
         );
         assert_eq!(change.last_before.source, "linux commit 0");
         assert_eq!(change.first_after.source, "linux commit 1");
-        assert_eq!(change.also_changed, ["kernel"]);
+        assert_eq!(change.also_changed, ["kernel 6.1"]);
         assert!(
             found.text().contains("run05 (linux commit 0)"),
             "{}",

@@ -184,6 +184,7 @@ mod tests {
             qemu: "10".into(),
             command: 1,
             init: "i".into(),
+            images: Default::default(),
             kernels: Default::default(),
             compilers: Default::default(),
         }

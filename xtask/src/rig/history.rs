@@ -18,7 +18,7 @@ use crate::{
         summary::{ScenarioSummary, Summary, VariantSummary},
         trend::{History, Key, Point, RunInfo, Series, trend},
     },
-    edge::store::{Finished, Header, KernelRecord, Run},
+    edge::store::{Finished, Header, Run},
 };
 
 /// The most runs that a report's trend has.
@@ -248,35 +248,12 @@ fn key(
 }
 
 fn info(header: &Header, variant: &VariantSummary) -> RunInfo {
-    let mut parts = BTreeMap::from([
-        ("QEMU".to_owned(), header.machine.qemu.clone()),
-        (
-            "QEMU's command line".to_owned(),
-            header.machine.command.to_string(),
-        ),
-        ("PID 1".to_owned(), header.machine.init.clone()),
-    ]);
-    let own = |k: &&KernelRecord| {
-        variant
-            .kernel
-            .as_ref()
-            .is_none_or(|name| *name == k.spec.to_string())
-    };
-    let mut sources = Vec::new();
-    for kernel in header.kernels.iter().filter(own) {
-        let mut put = |what: &str, value: &str| {
-            parts.insert(format!("{what} {}", kernel.spec), value.to_owned());
-        };
-        put("kernel", &kernel.key);
-        put("compiler of", &kernel.compiler);
-        sources.push(kernel.source.clone());
-    }
-    sources.sort();
-    sources.dedup();
+    let parts = header.parts_of(std::slice::from_ref(variant));
+    let sources: BTreeSet<_> = parts.kernels.values().map(|k| k.source.clone()).collect();
     RunInfo {
         id: header.id.clone(),
         begun: header.begun.clone(),
-        source: sources.join(", "),
+        source: sources.into_iter().collect::<Vec<_>>().join(", "),
         parts,
     }
 }

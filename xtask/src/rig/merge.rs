@@ -28,7 +28,7 @@ use crate::{
     },
     edge::{
         files::read_file,
-        store::{Header, KernelRecord, Run},
+        store::{Header, Run},
     },
 };
 
@@ -160,49 +160,18 @@ fn differences(a: &Piece, b: &Piece, wall: bool) -> Vec<String> {
             machine(one),
             machine(other),
         ),
-        ("QEMU", one.machine.qemu.clone(), other.machine.qemu.clone()),
-        (
-            "QEMU's command line",
-            one.machine.command.to_string(),
-            other.machine.command.to_string(),
-        ),
-        (
-            "accelerator",
-            one.machine.accelerator.clone(),
-            other.machine.accelerator.clone(),
-        ),
-        (
-            "PID 1",
-            one.machine.init.clone(),
-            other.machine.init.clone(),
-        ),
     ] {
         if one != other {
             found.push(format!("the {what} differs: {one} and {other}"));
         }
     }
-    for kernel in &one.kernels {
-        if let Some(theirs) = other.kernels.iter().find(|k| k.spec == kernel.spec) {
-            found.extend(kernels_differ(kernel, theirs));
+    // A shard has the kernels and images that its own boots take.
+    for differs in one.parts().differing(&other.parts()) {
+        if let Some((one, other)) = differs.both() {
+            found.push(format!("the {} differs: {one} and {other}", differs.part));
         }
     }
     found
-}
-
-fn kernels_differ(one: &KernelRecord, other: &KernelRecord) -> Option<String> {
-    let (what, one_has, other_has) = [
-        ("compiler", &one.compiler, &other.compiler),
-        ("source", &one.source, &other.source),
-        ("key", &one.key, &other.key),
-        ("image", &one.image, &other.image),
-        ("modules", &one.modules, &other.modules),
-    ]
-    .into_iter()
-    .find(|(_, a, b)| a != b)?;
-    Some(format!(
-        "the {what} of kernel {} differs: {one_has} and {other_has}",
-        one.spec
-    ))
 }
 
 impl Shards {
@@ -295,6 +264,10 @@ impl Shards {
             .map(|k| (k.spec.clone(), k.clone()))
             .collect();
         let kernels: Vec<_> = kernels.into_values().collect();
+        let images: BTreeMap<_, _> = headers()
+            .flat_map(|h| &h.machine.images)
+            .map(|i| (i.image.clone(), i.clone()))
+            .collect();
         let mut notes: BTreeSet<String> = headers()
             .flat_map(|h| h.machine.notes.iter().cloned())
             .collect();
@@ -309,6 +282,7 @@ impl Shards {
             kernels,
             ..first.clone()
         };
+        header.machine.images = images.into_values().collect();
         header.machine.notes = notes.into_iter().collect();
         header
     }

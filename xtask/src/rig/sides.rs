@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use crate::{
     core::{
-        compare::{Basis, Identity, Kernel, Measured, Side, Spans, Values},
+        compare::{Basis, Measured, Side, Spans, Values},
         fault::Fault,
         growth,
         metric::{Kind, Unit},
@@ -141,9 +141,12 @@ fn pool(mut all: Side, more: Side, run: &str) -> Result<Side> {
             all.scenarios.insert(name, measured);
             continue;
         };
-        if known.basis != measured.basis {
+        let (a, b) = (&known.basis, &measured.basis);
+        let differs = [a.obstacles(b), a.subject(b)].concat();
+        if !differs.is_empty() {
             let why = format!(
-                "run {run} measured {name} with other parts than the runs before it; name runs of one kind"
+                "run {run} measured {name} with other parts than the runs before it ({}); name runs of one kind",
+                differs.join("; ")
             );
             return Err(Fault::usage(why).into());
         }
@@ -221,24 +224,12 @@ fn basis(header: &Header, scenario: &ScenarioSummary) -> Basis {
         text("machine").unwrap_or("unknown"),
         text("cpu").unwrap_or("unknown CPU")
     );
-    let kernels = header.kernels.iter().map(|k| {
-        let kernel = Kernel {
-            source: k.source.clone(),
-            key: k.key.clone(),
-            modules: k.modules.clone(),
-            compiler: Some(k.compiler.clone()),
-        };
-        (k.spec.role(), kernel)
-    });
     Basis {
         scenario: scenario.hash.clone(),
         clock,
-        qemu: header.machine.qemu.clone(),
-        command: header.machine.command,
-        init: header.machine.init.clone(),
-        host: (clock == Clock::Wall).then(|| [header.machine.accelerator.clone(), host]),
+        host: (clock == Clock::Wall).then_some(host),
         debug: scenario.debug,
-        kernels: kernels.collect(),
+        parts: header.parts_of(&scenario.variants),
     }
 }
 
@@ -282,7 +273,13 @@ fn of_baseline(folder: &Path, scenario: &str) -> Result<Side> {
         metric.push(row.value);
     }
     let measured = Measured {
-        basis: of_identity(baseline.identity),
+        basis: Basis {
+            clock: Clock::Virtual,
+            host: None,
+            debug: false,
+            parts: baseline.identity.parts(),
+            scenario: baseline.identity.scenario,
+        },
         variants,
     };
     Ok(Side {
@@ -290,34 +287,4 @@ fn of_baseline(folder: &Path, scenario: &str) -> Result<Side> {
         scenarios: [(scenario.to_owned(), measured)].into(),
         growth: Vec::new(),
     })
-}
-
-fn of_identity(identity: Identity) -> Basis {
-    let Identity {
-        scenario,
-        qemu,
-        command,
-        init,
-        kernels,
-        mut compilers,
-    } = identity;
-    let kernels = kernels.into_iter().map(|(name, [source, key, modules])| {
-        let kernel = Kernel {
-            source,
-            key,
-            modules,
-            compiler: compilers.remove(&name),
-        };
-        (name, kernel)
-    });
-    Basis {
-        kernels: kernels.collect(),
-        scenario,
-        clock: Clock::Virtual,
-        qemu,
-        command,
-        init,
-        host: None,
-        debug: false,
-    }
 }

@@ -24,6 +24,11 @@ pub fn first(text: &str) -> Trial {
 
 /// What becomes of the first boot of the scenario of this text in which PID 1 wrote `lines`.
 pub fn told(text: &str, lines: &[&str]) -> TrialResult {
+    interpret(&first(text), &raw(lines))
+}
+
+/// What a boot leaves in which PID 1 wrote `lines`.
+pub fn raw(lines: &[&str]) -> RawBoot {
     let mut channel = Encoder::default();
     channel.line('i', "hello boot=1 release=6.1.0 cpus=2 mono=280 tsc=300");
     lines.iter().for_each(|line| channel.line('i', line));
@@ -31,15 +36,14 @@ pub fn told(text: &str, lines: &[&str]) -> TrialResult {
     channel.line('k', "config hz=250 tsc_khz=1000000");
     channel.end('k');
     let gave_up = lines.iter().any(|l| l.starts_with("error "));
-    let raw = RawBoot {
+    RawBoot {
         channel: channel.bytes,
         end: match gave_up {
             true => End::Early("PID 1 gave up".into()),
             false => End::Finished,
         },
         ..RawBoot::default()
-    };
-    interpret(&first(text), &raw)
+    }
 }
 
 /// Why a result is lost.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a measurement stands on, and when two of them may be compared.
 
-use std::collections::BTreeMap;
-
-use crate::core::scenario::Clock;
+use crate::core::{
+    parts::{Difference, Part, Parts},
+    scenario::Clock,
+};
 
 /// What one scenario was measured with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,32 +13,20 @@ pub struct Basis {
     pub scenario: String,
     /// The clock of its numbers.
     pub clock: Clock,
-    /// QEMU's version.
-    pub qemu: String,
-    /// The form of its command line.
-    pub command: u32,
-    /// The key of PID 1.
-    pub init: String,
-    /// Wall time: what runs the guest (`KVM`, `TCG (...)`), and the host. Virtual time is
-    /// the same on every host.
-    pub host: Option<[String; 2]>,
+    /// Wall time: the host. Virtual time is the same on every host.
+    pub host: Option<String>,
     /// Whether its kernels checked themselves.
     pub debug: bool,
-    /// By name as asked for (`6.1+parallel-shutdown`).
-    pub kernels: BTreeMap<String, Kernel>,
+    /// What else it was made of.
+    pub parts: Parts,
 }
 
-/// A kernel that was booted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kernel {
-    /// The source with its exact version.
-    pub source: String,
-    /// The artifact's key.
-    pub key: String,
-    /// The guest modules' key.
-    pub modules: String,
-    /// Its compiler; `None`: not recorded.
-    pub compiler: Option<String>,
+/// What it means for a comparison that a part is another.
+enum Means {
+    /// The two cannot be compared.
+    Obstacle(String),
+    /// That may be just what is compared.
+    Subject(String),
 }
 
 impl Basis {
@@ -53,66 +42,62 @@ impl Basis {
         if self.debug != other.debug {
             out.push("kernels that check themselves (--debug) on one side only".into());
         }
-        if self.qemu != other.qemu {
-            out.push(format!("QEMU {} against {}", self.qemu, other.qemu));
+        if let (Some(host), Some(now)) = (&self.host, &other.host)
+            && host != now
+        {
+            out.push(format!("another machine: {host} against {now}"));
         }
-        if self.command != other.command {
-            out.push("QEMU's command line has another form".into());
-        }
-        if self.init != other.init {
-            out.push("PID 1 is another".into());
-        }
-        if let (Some([how, host]), Some([other_how, other_host])) = (&self.host, &other.host) {
-            if how != other_how {
-                out.push(format!("{how} against {other_how}"));
-            }
-            if host != other_host {
-                out.push(format!("another machine: {host} against {other_host}"));
-            }
-        }
-        for (name, kernel, now) in self.common(other) {
-            match (&kernel.compiler, &now.compiler) {
-                _ if kernel.key == now.key && kernel.modules != now.modules => {
-                    out.push(format!("the guest modules for kernel {name} differ"));
-                }
-                _ if kernel.key == now.key => {}
-                (Some(a), Some(b)) if a == b => {}
-                (Some(a), Some(b)) => {
-                    out.push(format!("kernel {name} built by {a} against {b}"));
-                }
-                _ => out.push(format!(
-                    "kernel {name} was built otherwise, and its compiler was not recorded"
-                )),
-            }
-        }
+        out.extend(self.means(other).filter_map(|means| match means {
+            Means::Obstacle(why) => Some(why),
+            Means::Subject(_) => None,
+        }));
         out
     }
 
     /// What else differs: the kernels, as a rule just what is to be compared.
     pub fn subject(&self, other: &Self) -> Vec<String> {
-        let mut out = Vec::new();
-        for (name, kernel, now) in self.common(other) {
-            if kernel.source != now.source {
-                out.push(format!(
-                    "kernel {name} is {} instead of {}",
-                    now.source, kernel.source
-                ));
-            } else if kernel.key != now.key {
-                out.push(format!(
-                    "kernel {name} was built from other patches or with another configuration"
-                ));
-            }
-        }
-        out
+        let subject = |means| match means {
+            Means::Subject(what) => Some(what),
+            Means::Obstacle(_) => None,
+        };
+        self.means(other).filter_map(subject).collect()
     }
 
-    fn common<'a>(
-        &'a self,
-        other: &'a Self,
-    ) -> impl Iterator<Item = (&'a str, &'a Kernel, &'a Kernel)> {
-        let both = |(name, kernel): (&'a String, &'a Kernel)| {
-            Some((name.as_str(), kernel, other.kernels.get(name)?))
-        };
-        self.kernels.iter().filter_map(both)
+    fn means(&self, other: &Self) -> impl Iterator<Item = Means> {
+        let differing = self.parts.differing(&other.parts);
+        let means: Vec<_> = differing.iter().filter_map(means).collect();
+        means.into_iter()
     }
+}
+
+fn means(differs: &Difference<'_>) -> Option<Means> {
+    use Means::{Obstacle, Subject};
+    let both = differs.both();
+    let (was, is) = both.unwrap_or_default();
+    Some(match differs.part {
+        Part::Qemu => Obstacle(format!("QEMU {was} against {is}")),
+        Part::Command => Obstacle("QEMU's command line has another form".into()),
+        Part::Accelerator => Obstacle(format!("{was} against {is}")),
+        Part::Init => Obstacle("PID 1 is another".into()),
+        Part::UserSpace(name) => Obstacle(match both {
+            Some(_) => format!("user space {name} is another: its packages, or how it is made"),
+            None => format!("user space {name} was recorded on one side only"),
+        }),
+        // It is compared with nothing.
+        Part::Kernel(_) => return None,
+        Part::Compiler(name) => Obstacle(match both {
+            Some(_) => format!("kernel {name} built by {was} against {is}"),
+            None => {
+                format!("kernel {name} was built otherwise, and its compiler was not recorded")
+            }
+        }),
+        Part::Modules(name) => Obstacle(format!("the guest modules for kernel {name} differ")),
+        Part::Source(name) => Subject(format!("kernel {name} is {is} instead of {was}")),
+        Part::Build(name) => Subject(format!(
+            "kernel {name} was built from other patches or with another configuration"
+        )),
+        Part::Image(name) => Subject(format!(
+            "kernel {name} has other bytes, although it was built alike"
+        )),
+    })
 }

@@ -6,9 +6,13 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::samples;
+use crate::core::{
+    parts::{self, Kernel, Part, Parts},
+    samples,
+};
 
-/// What must be the same for two virtual-time results to be comparable at all.
+/// What must be the same for two virtual-time results to be comparable at all, as
+/// baseline.yaml holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -20,55 +24,101 @@ pub struct Identity {
     pub command: u32,
     /// The key of PID 1.
     pub init: String,
-    /// Kernel as asked for (`6.1`, `6.1+parallel-shutdown`) -> the source used, and the
-    /// keys of the kernel and its modules.
+    /// Images of user space -> their keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, String>,
+    /// Kernel (`6.1`, `6.1+parallel-shutdown`) -> the source used, and the keys of the kernel
+    /// and its modules.
     pub kernels: BTreeMap<String, [String; 3]>,
-    /// Kernel as asked for -> its compiler. None in baselines that were saved before this
-    /// was kept; a kernel of the same key has the same one.
+    /// Kernel -> its compiler. None in baselines that were saved before this was kept; a
+    /// kernel of the same key has the same one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub compilers: BTreeMap<String, String>,
 }
 
 impl Identity {
-    /// What differs, in words; empty: comparable.
-    pub fn differs(&self, other: &Self) -> Vec<String> {
+    /// That of the scenario with this hash, which was made of `parts`.
+    pub fn of(scenario: String, parts: Parts) -> Self {
+        let (mut kernels, mut compilers) = (BTreeMap::new(), BTreeMap::new());
+        for (name, kernel) in parts.kernels {
+            if let Some(compiler) = kernel.compiler {
+                compilers.insert(name.clone(), compiler);
+            }
+            kernels.insert(name, [kernel.source, kernel.key, kernel.modules]);
+        }
+        Self {
+            scenario,
+            qemu: parts.qemu,
+            command: parts.command,
+            init: parts.init,
+            images: parts.images,
+            kernels,
+            compilers,
+        }
+    }
+
+    /// What it was made of.
+    pub fn parts(&self) -> Parts {
+        let kernel = |(name, [source, key, modules]): (&String, &[String; 3])| {
+            let kernel = Kernel {
+                source: source.clone(),
+                key: key.clone(),
+                modules: modules.clone(),
+                compiler: self.compilers.get(name).cloned(),
+                image: None,
+            };
+            (name.clone(), kernel)
+        };
+        Parts {
+            qemu: self.qemu.clone(),
+            command: self.command,
+            accelerator: None,
+            init: self.init.clone(),
+            images: self.images.clone(),
+            kernels: self.kernels.iter().map(kernel).collect(),
+        }
+    }
+
+    /// What differs in that of a run, in words; empty: comparable.
+    pub fn differs(&self, run: &Self) -> Vec<String> {
         let mut out = Vec::new();
-        if self.scenario != other.scenario {
+        if self.scenario != run.scenario {
             out.push("the scenario has changed".into());
         }
-        if self.qemu != other.qemu {
-            out.push(format!("QEMU {} instead of {}", other.qemu, self.qemu));
-        }
-        if self.command != other.command {
-            out.push("QEMU's command line has another form".into());
-        }
-        if self.init != other.init {
-            out.push("PID 1 is another".into());
-        }
-        for (name, [source, kernel, modules]) in &self.kernels {
-            match other.kernels.get(name) {
-                None => out.push(format!("kernel {name} was not booted")),
-                Some([s, _, _]) if s != source => {
-                    out.push(format!("kernel {name} from {s} instead of {source}"))
-                }
-                Some([_, k, _]) if k != kernel => out.push(format!(
-                    "kernel {name} was built otherwise (compiler, configuration or patches)"
-                )),
-                Some([_, _, m]) if m != modules => {
-                    out.push(format!("the guest modules for kernel {name} differ"))
-                }
-                Some(_) => {}
-            }
-        }
-        for name in other
-            .kernels
-            .keys()
-            .filter(|n| !self.kernels.contains_key(*n))
-        {
-            out.push(format!("kernel {name} is not in the baseline"));
-        }
+        let (was, is) = (self.parts(), run.parts());
+        out.extend(was.differing(&is).iter().filter_map(in_words));
         out
     }
+}
+
+fn in_words(differs: &parts::Difference<'_>) -> Option<String> {
+    let both = differs.both();
+    let (was, is) = both.unwrap_or_default();
+    let one_side = || match differs.was {
+        Some(_) => "was not booted",
+        None => "is not in the baseline",
+    };
+    Some(match differs.part {
+        Part::Qemu => format!("QEMU {is} instead of {was}"),
+        Part::Command => "QEMU's command line has another form".into(),
+        Part::Accelerator => format!("{is} instead of {was}"),
+        Part::Init => "PID 1 is another".into(),
+        Part::UserSpace(name) => match both {
+            Some(_) => format!("user space {name} is another (packages, or how it is made)"),
+            None => format!("user space {name} {}", one_side()),
+        },
+        Part::Kernel(name) => format!("kernel {name} {}", one_side()),
+        Part::Source(name) => format!("kernel {name} from {is} instead of {was}"),
+        // Where it was not recorded the kernel's build says enough.
+        Part::Compiler(name) => {
+            both.map(|_| format!("kernel {name} built by {is} instead of {was}"))?
+        }
+        Part::Build(name) => {
+            format!("kernel {name} was built otherwise (compiler, configuration or patches)")
+        }
+        Part::Image(name) => format!("kernel {name} has other bytes, although it was built alike"),
+        Part::Modules(name) => format!("the guest modules for kernel {name} differ"),
+    })
 }
 
 /// One sample that is not what it was.

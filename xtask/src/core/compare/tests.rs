@@ -4,26 +4,35 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::stats::{random, tests::noisy};
+use crate::core::{
+    parts::{Kernel, Parts},
+    stats::{random, tests::noisy},
+};
 
 const MS: u64 = 1_000_000;
 
 fn basis(clock: Clock) -> Basis {
-    let kernel = basis::Kernel {
+    let kernel = Kernel {
         source: "linux 6.1.1".into(),
         key: "k".into(),
         modules: "m".into(),
         compiler: Some("gcc 12".into()),
+        image: Some("b".into()),
     };
+    let wall = clock == Clock::Wall;
     Basis {
         scenario: "h".into(),
         clock,
-        qemu: "10.0.2".into(),
-        command: 1,
-        init: "i".into(),
-        host: (clock == Clock::Wall).then(|| ["KVM".into(), "here".into()]),
+        host: wall.then(|| "here".into()),
         debug: false,
-        kernels: [("6.1".to_owned(), kernel)].into(),
+        parts: Parts {
+            qemu: "10.0.2".into(),
+            command: 1,
+            accelerator: wall.then(|| "KVM".into()),
+            init: "i".into(),
+            images: [("udev (bookworm)".to_owned(), "u".to_owned())].into(),
+            kernels: [("6.1".to_owned(), kernel)].into(),
+        },
     }
 }
 
@@ -164,16 +173,21 @@ fn refuses_other_things_unless_forced_and_says_so() {
         change(&mut basis);
         side("b", basis, metrics())
     };
-    let kernel = |b: &mut Basis, change: &dyn Fn(&mut basis::Kernel)| {
-        change(b.kernels.get_mut("6.1").unwrap());
+    let kernel = |b: &mut Basis, change: &dyn Fn(&mut Kernel)| {
+        change(b.parts.kernels.get_mut("6.1").unwrap());
     };
     type Change<'a> = &'a dyn Fn(&mut Basis);
-    let cases: [(&str, Change); 9] = [
+    let cases: [(&str, Change); 11] = [
         ("virtual time against wall time", &|b| b.clock = Clock::Wall),
         ("the scenario has changed", &|b| b.scenario = "x".into()),
-        ("QEMU 10.0.2 against 9", &|b| b.qemu = "9".into()),
-        ("command line", &|b| b.command = 2),
-        ("PID 1", &|b| b.init = "x".into()),
+        ("QEMU 10.0.2 against 9", &|b| b.parts.qemu = "9".into()),
+        ("command line", &|b| b.parts.command = 2),
+        ("PID 1", &|b| b.parts.init = "x".into()),
+        ("user space udev (bookworm) is another", &|b| {
+            let images = &mut b.parts.images;
+            images.insert("udev (bookworm)".into(), "x".into());
+        }),
+        ("was recorded on one side only", &|b| b.parts.images.clear()),
         ("--debug", &|b| b.debug = true),
         ("built by gcc 12 against gcc 13", &|b| {
             kernel(b, &|k| {
@@ -217,11 +231,16 @@ fn refuses_other_things_unless_forced_and_says_so() {
     // Another host does not matter to virtual time, and does to wall time.
     let host = |name: &str| {
         let mut basis = basis(Clock::Wall);
-        basis.host = Some(["KVM".into(), name.into()]);
+        basis.host = Some(name.into());
         side(name, basis, metrics())
     };
     let refused = compare(&host("here"), &host("there"), &Wishes::default()).unwrap_err();
     assert_eq!(refused, ["s: another machine: here against there"]);
+    let mut tcg = basis(Clock::Wall);
+    tcg.parts.accelerator = Some("TCG".into());
+    let tcg = side("tcg", tcg, metrics());
+    let refused = compare(&host("here"), &tcg, &Wishes::default()).unwrap_err();
+    assert_eq!(refused, ["s: KVM against TCG"]);
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn part(name: &str, metrics: BTreeMap<String, MetricSummary>) -> ScenarioSummary
         variants: vec![VariantSummary {
             name: "v".into(),
             kernel: None,
+            image: None,
             clock: Clock::Virtual,
             outcome: None,
             metrics,

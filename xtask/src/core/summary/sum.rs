@@ -154,6 +154,7 @@ fn variant_summary(
     VariantSummary {
         name: variant.name.clone(),
         kernel: None,
+        image: variant.image().map(|image| image.to_string()),
         clock,
         outcome,
         metrics,

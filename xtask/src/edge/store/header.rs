@@ -2,7 +2,6 @@
 //! run.yaml: what a run was asked for, and what it is made of.
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,9 +13,11 @@ use super::Run;
 use crate::{
     core::{
         fault::Fault,
+        parts::{Kernel, Parts},
         plan::{KernelSpec, Overrides, Trial, whole},
         scenario::{Clock, MAX_REPEATS, Scenario, UnderTest},
         shard::Cut,
+        summary::VariantSummary,
         yaml,
     },
     edge::files::read_file,
@@ -140,6 +141,42 @@ impl Header {
         };
         whole(scenarios, overrides, !self.no_aa)
     }
+
+    /// All that the run was made of.
+    pub fn parts(&self) -> Parts {
+        self.machine.parts(&self.kernels)
+    }
+
+    /// Checks that `machine` would go on with `kernels` as the run was begun.
+    ///
+    /// # Errors
+    /// Usage: parts are others than they were; names them.
+    pub fn goes_on_with(&self, machine: &MachineRecord, kernels: &[KernelRecord]) -> Result<()> {
+        let (was, now) = (self.parts(), machine.parts(kernels));
+        let differing = was.differing(&now);
+        let names: Vec<_> = differing.iter().map(|d| d.part.to_string()).collect();
+        let differs: Vec<_> = names.iter().map(|name| (name.as_str(), true)).collect();
+        let so = "; its numbers would not belong together: begin a new run";
+        self.same(&differs, so)
+    }
+
+    /// What the boots of these `variants` of one clock were made of. Where a summary does not
+    /// say which kernel a variant booted, it may have been any of the run's.
+    pub fn parts_of(&self, variants: &[VariantSummary]) -> Parts {
+        let booted = |k: &&KernelRecord| {
+            let name = k.spec.to_string();
+            let its = |v: &VariantSummary| v.kernel.as_ref().is_none_or(|k| *k == name);
+            variants.iter().any(its)
+        };
+        let mut parts = self.machine.parts(self.kernels.iter().filter(booted));
+        let has = |image: &str| variants.iter().any(|v| v.image.as_deref() == Some(image));
+        parts.images.retain(|image, _| has(image));
+        if variants.iter().all(|v| v.clock == Clock::Virtual) {
+            parts.accelerator = None;
+        }
+        parts
+    }
+
     /// Refuses to go on where something `differs` from what the run was begun with; `so` ends
     /// the sentence: what that means, and the next step.
     ///
@@ -157,14 +194,6 @@ impl Header {
             differs.join(" and ")
         );
         Err(Fault::usage(why).into())
-    }
-
-    /// Each kernel's compiler, by its name as asked for.
-    pub fn compilers(&self) -> BTreeMap<String, String> {
-        let kernels = self.kernels.iter();
-        kernels
-            .map(|k| (k.spec.to_string(), k.compiler.clone()))
-            .collect()
     }
 }
 
@@ -185,6 +214,31 @@ pub struct MachineRecord {
     pub images: Vec<ImageRecord>,
     /// What was not as the scenarios ask.
     pub notes: Vec<String>,
+}
+
+impl MachineRecord {
+    /// What boots are made of that this machine makes with `kernels`.
+    pub fn parts<'k>(&self, kernels: impl IntoIterator<Item = &'k KernelRecord>) -> Parts {
+        let image = |i: &ImageRecord| (i.image.clone(), i.key.clone());
+        let kernel = |k: &KernelRecord| {
+            let kernel = Kernel {
+                source: k.source.clone(),
+                key: k.key.clone(),
+                modules: k.modules.clone(),
+                compiler: Some(k.compiler.clone()),
+                image: Some(k.image.clone()).filter(|image| !image.is_empty()),
+            };
+            (k.spec.role(), kernel)
+        };
+        Parts {
+            qemu: self.qemu.clone(),
+            command: self.command,
+            accelerator: Some(self.accelerator.clone()),
+            init: self.init.clone(),
+            images: self.images.iter().map(image).collect(),
+            kernels: kernels.into_iter().map(kernel).collect(),
+        }
+    }
 }
 
 /// An image of user space, as run.yaml names it.
