@@ -16,7 +16,7 @@ use crate::{
     edge::{
         cache::{Cache, Prune},
         files::human,
-        store::kept,
+        store::{Begun, kept},
         terminal,
     },
     rig,
@@ -90,13 +90,11 @@ fn runs(args: &Args, results: &Path) -> Result<Exit> {
         let why = "--results: say which runs: --keep N the newest, --older-than DAYS, or both";
         return Err(Fault::usage(why).into());
     }
-    let now = jiff::Timestamp::now().as_second();
     let too_young = |begun: &str| {
-        let (Some(days), Ok(begun)) = (args.older_than, begun.parse::<jiff::Timestamp>()) else {
+        let (Some(days), Ok(begun)) = (args.older_than, begun.parse::<Begun>()) else {
             return args.older_than.is_some();
         };
-        let age = u64::try_from(now - begun.as_second()).unwrap_or(0);
-        age < days.saturating_mul(24 * 3600)
+        begun.age() < Duration::from_secs(days.saturating_mul(24 * 3600))
     };
     let mut all = Vec::new();
     for folder in kept::folders(results)? {

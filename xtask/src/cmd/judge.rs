@@ -19,6 +19,7 @@ use crate::{
         cache::Cache,
         history::{self, History},
         host::fingerprint::Fingerprint,
+        store::Begun,
         terminal,
     },
     rig::{
@@ -164,13 +165,7 @@ fn judge(args: &Args) -> Result<u8> {
 
 /// A folder for this one judgement: what was judged before may have had other patches.
 fn folder(results: &Path) -> PathBuf {
-    let now = jiff::Timestamp::now();
-    let name = format!(
-        "{}-{:08x}",
-        now.strftime("%Y%m%dT%H%M%SZ"),
-        now.subsec_nanosecond() as u32 ^ std::process::id().rotate_left(16)
-    );
-    results.join(FOLDER).join(name)
+    results.join(FOLDER).join(Begun::now().id())
 }
 
 #[cfg(test)]

@@ -15,12 +15,14 @@ use std::{
 
 use anyhow::{Context, Result};
 
+mod begun;
 mod header;
 pub mod kept;
 mod read;
 mod took;
 
 pub use self::{
+    begun::Begun,
     header::{Header, ImageRecord, KernelRecord, MachineRecord, SCHEMA, ScenarioRef},
     read::Finished,
 };

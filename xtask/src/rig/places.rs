@@ -37,7 +37,7 @@ use crate::{
         cache::Cache,
         files::{self, read_file, write_whole},
         qemu::AccelChoice,
-        store::{Header, Run, SCHEMA, ScenarioRef},
+        store::{Begun, Header, Run, SCHEMA, ScenarioRef},
     },
 };
 
@@ -209,10 +209,9 @@ impl Booth<'_> {
             kernels: kernels.clone(),
         };
         if !self.runs.join(label).join("run.yaml").is_file() {
-            let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
             // What a kill left between making the folder and its header.
             files::remove(&self.runs.join(label));
-            let run = Run::create(&self.runs, &header(now.to_string()))?;
+            let run = Run::create(&self.runs, &header(Begun::now().to_string()))?;
             run.keep_scenarios([&*plan[0].scenario])?;
             return Ok(run);
         }

@@ -18,7 +18,7 @@ use crate::{
         cache::Cache,
         kernel::series,
         scenarios,
-        store::{Header, Run, SCHEMA, ScenarioRef},
+        store::{Begun, Header, Run, SCHEMA, ScenarioRef},
     },
     rig::{ReadyKernel, Rig, history::took, known, planned, whole_plan},
 };
@@ -35,7 +35,7 @@ pub(super) struct Job {
     pub header: Option<Header>,
     pub ready: ReadyKernel,
     id: String,
-    begun: jiff::Timestamp,
+    begun: Begun,
     pub shard: Option<Cut>,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn job(
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<Job> {
-    let begun = jiff::Timestamp::now();
+    let begun = Begun::now();
     let id = id(args, begun)?;
     let header = match &args.resume {
         Some(run) => Some(Header::read(results, &Run::locate(results, run).1)?),
@@ -102,14 +102,10 @@ pub(super) fn job(
 }
 
 /// What a new run is called: `--run` and its shard, or by when it began.
-fn id(args: &Args, begun: jiff::Timestamp) -> Result<String> {
+fn id(args: &Args, begun: Begun) -> Result<String> {
     let own = match &args.run {
         Some(name) => name.clone(),
-        None => format!(
-            "{}-{:08x}",
-            begun.strftime("%Y%m%dT%H%M%SZ"),
-            begun.subsec_nanosecond() as u32 ^ std::process::id().rotate_left(16)
-        ),
+        None => begun.id(),
     };
     Run::name(&own)?;
     Ok(match args.shard {
@@ -268,7 +264,7 @@ pub(super) fn header(args: &Args, job: &Job, rig: &Rig, host: &serde_json::Value
     Header {
         schema: SCHEMA,
         id: job.id.clone(),
-        begun: job.begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        begun: job.begun.to_string(),
         command: std::env::args().skip(1).collect(),
         clock: args.clock,
         repeats: args.repeats,

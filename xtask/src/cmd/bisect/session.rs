@@ -17,7 +17,7 @@ use crate::{
     core::{fault::Fault, scenario::Scenario, yaml},
     edge::{
         files::{read_file, write_whole},
-        store::Run,
+        store::{Begun, Run},
     },
 };
 
@@ -70,13 +70,8 @@ impl Session {
         scenario: &Scenario,
         commits: Option<[String; 2]>,
     ) -> Result<Self> {
-        let now = jiff::Timestamp::now();
-        let name = format!(
-            "bisect-{}-{:08x}",
-            now.strftime("%Y%m%dT%H%M%SZ"),
-            now.subsec_nanosecond() as u32 ^ std::process::id().rotate_left(16)
-        );
-        let dir = std::path::absolute(results)?.join(name);
+        let begun = Begun::now();
+        let dir = std::path::absolute(results)?.join(format!("bisect-{}", begun.id()));
         fs::create_dir_all(dir.join("runs")).with_context(|| {
             format!(
                 "creating {}; name another place with --results",
@@ -85,7 +80,7 @@ impl Session {
         })?;
         let stored = Stored {
             schema: SCHEMA,
-            begun: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            begun: begun.to_string(),
             command: std::env::args().skip(1).collect(),
             from: std::env::current_dir()?,
             scenario: scenario.hash.clone(),
