@@ -138,7 +138,7 @@ fn go(args: &Args, session: Option<Session>) -> Result<Exit> {
             accel: asked.accel,
             symptom: question.symptom,
             subject: places.subject,
-            runs: session.dir.join("runs"),
+            runs: session.runs(),
             host: serde_json::to_value(Fingerprint::take()?)?,
             command: session.stored.command.clone(),
             say: &say,

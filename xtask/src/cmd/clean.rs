@@ -16,7 +16,10 @@ use crate::{
     edge::{
         cache::{Cache, Prune},
         files::human,
-        store::{Begun, kept},
+        store::{
+            Begun,
+            kept::{self, Kept, Kind},
+        },
         terminal,
     },
     rig,
@@ -35,15 +38,16 @@ pub struct Args {
     /// Remove what was not used for longest until the cache has no more than this: `20 GiB`.
     #[arg(long, value_name = "SIZE", conflicts_with = "results")]
     max_size: Option<Bytes>,
-    /// Remove kernels, modules and programs of the guest that no run in results/ was made
-    /// with.
+    /// Remove kernels, modules, and programs and images of the guest that no run in results/
+    /// was made with, nor a search or a judgement there.
     #[arg(long, conflicts_with = "results")]
     unused: bool,
-    /// Clean the runs in this folder (default: results/) instead of the cache; never
-    /// baselines.
+    /// Clean the runs in this folder (default: results/) instead of the cache, and whole
+    /// searches and judgements; never baselines, nor what is being made.
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     results: Option<Option<PathBuf>>,
-    /// With --results: keep the newest N runs; with --older-than those too.
+    /// With --results: keep the newest N runs, N searches and N judgements; with --older-than
+    /// those too.
     #[arg(long, value_name = "N", requires = "results")]
     keep: Option<usize>,
     /// Only say what would be removed.
@@ -90,42 +94,63 @@ fn runs(args: &Args, results: &Path) -> Result<Exit> {
         let why = "--results: say which runs: --keep N the newest, --older-than DAYS, or both";
         return Err(Fault::usage(why).into());
     }
-    let too_young = |begun: &str| {
-        let (Some(days), Ok(begun)) = (args.older_than, begun.parse::<Begun>()) else {
-            return args.older_than.is_some();
-        };
-        begun.age() < Duration::from_secs(days.saturating_mul(24 * 3600))
-    };
-    let mut all = Vec::new();
-    for folder in kept::folders(results)? {
-        match &folder.header {
-            Ok(header) => all.push((header.begun.clone(), folder)),
-            // What it is nobody knows: not ours to remove.
-            Err(why) => terminal::say(&format!("left alone: {why}")),
-        }
-    }
-    let keep = args.keep.unwrap_or(0).min(all.len());
-    all.truncate(all.len() - keep);
-    let (mut count, mut freed) = (0, 0);
-    for (_, folder) in all.iter().filter(|(begun, _)| !too_young(begun)) {
-        let dir = folder.dir.display();
+    let (mut removed, mut freed) = (Vec::new(), 0);
+    for kept in doomed(args, kept::all(results)?) {
+        let (dir, bytes) = (kept.dir.display(), kept.bytes());
         if args.dry_run {
             terminal::say(&format!("would remove {dir}"));
-        } else if let Err(error) = kept::remove_run(&folder.dir) {
+        } else if let Err(error) = kept.remove() {
             terminal::say(&format!("left alone: {error:#}"));
             continue;
         } else {
             terminal::say(&format!("removed {dir}"));
         }
-        count += 1;
-        freed += folder.bytes;
+        removed.push(kept.kind);
+        freed += bytes;
     }
+    let count = |kind: Kind| removed.iter().filter(|k| **k == kind).count();
+    let some = Kind::ALL.into_iter().filter(|kind| count(*kind) > 0);
+    let some: Vec<_> = some.map(|kind| counted(count(kind), kind.name())).collect();
+    let what = match some[..] {
+        [] => counted(0, Kind::Run.name()),
+        _ => some.join(", "),
+    };
     let would = if args.dry_run { "would be " } else { "" };
     terminal::out_line(&format!(
-        "{} {would}removed, {} freed, in {}",
-        counted(count, "run"),
+        "{what} {would}removed, {} freed, in {}",
         human(Bytes(freed)),
         results.display()
     ))?;
     Ok(Exit::Done)
+}
+
+/// What of `all`, which is sorted by kind and age, the options say. The newest are counted by
+/// kind: a `git bisect run` leaves more judgements than there are runs.
+fn doomed(args: &Args, all: Vec<Kept>) -> Vec<Kept> {
+    let old = |kept: &Kept| match &kept.begun {
+        // What it is nobody knows: not ours to remove.
+        Err(why) => {
+            terminal::say(&format!("left alone: {why}"));
+            None
+        }
+        Ok(begun) => Some(match (args.older_than, begun.parse::<Begun>()) {
+            (None, _) => true,
+            (Some(days), Ok(begun)) => {
+                begun.age() >= Duration::from_secs(days.saturating_mul(24 * 3600))
+            }
+            (Some(_), Err(_)) => false,
+        }),
+    };
+    let mut known: Vec<_> = all
+        .into_iter()
+        .filter_map(|k| Some((old(&k)?, k)))
+        .collect();
+    let mut newest = Vec::new();
+    for kind in Kind::ALL {
+        let own = known.iter().filter(|(_, k)| k.kind == kind).rev();
+        let own = own.take(args.keep.unwrap_or(0));
+        newest.extend(own.map(|(_, k)| k.dir.clone()));
+    }
+    known.retain(|(old, kept)| *old && !newest.contains(&kept.dir));
+    known.into_iter().map(|(_, kept)| kept).collect()
 }

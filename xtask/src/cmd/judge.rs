@@ -4,11 +4,12 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{
     core::{
@@ -19,7 +20,7 @@ use crate::{
         cache::Cache,
         history::{self, History},
         host::fingerprint::Fingerprint,
-        store::Begun,
+        store::{Begun, Held, kept::JUDGED},
         terminal,
     },
     rig::{
@@ -28,8 +29,6 @@ use crate::{
     },
 };
 
-/// Where kernels that were judged are kept, among the runs.
-const FOLDER: &str = "judged";
 /// It cannot be told: git skips the commit.
 const SKIP: u8 = 125;
 /// From here on git stops.
@@ -122,6 +121,7 @@ fn judge(args: &Args) -> Result<u8> {
         }
     };
     let results = rig::results(asked.results.as_deref())?;
+    let (runs, _held) = folder(&results)?;
     let mut booth = Booth {
         root: &root,
         cache: &cache,
@@ -130,7 +130,7 @@ fn judge(args: &Args) -> Result<u8> {
         accel: asked.accel,
         symptom: question.symptom,
         subject,
-        runs: folder(&results),
+        runs,
         host: serde_json::to_value(Fingerprint::take()?)?,
         command: std::env::args().skip(1).collect(),
         say: &say,
@@ -163,9 +163,16 @@ fn judge(args: &Args) -> Result<u8> {
     })
 }
 
-/// A folder for this one judgement: what was judged before may have had other patches.
-fn folder(results: &Path) -> PathBuf {
-    results.join(FOLDER).join(Begun::now().id())
+/// A folder for this one judgement, which is held: what was judged before may have had other
+/// patches.
+fn folder(results: &Path) -> Result<(PathBuf, Held)> {
+    let dir = results.join(JUDGED).join(Begun::now().id());
+    fs::create_dir_all(&dir).with_context(|| {
+        let dir = dir.display();
+        format!("creating {dir}; name another place with --results")
+    })?;
+    let held = Held::take(&dir, "judgement")?;
+    Ok((dir, held))
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ pub struct Args {
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// List the runs that are kept instead: in results/, or in DIR.
+    /// List the runs that are kept instead, those of searches and judgements among them: in
+    /// results/, or in DIR.
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     runs: Option<Option<PathBuf>>,
 }
@@ -135,7 +136,7 @@ fn shortened(text: &str) -> String {
 }
 
 fn run_entry(folder: &Folder) -> serde_json::Value {
-    let name = folder.dir.file_name().unwrap_or_default().to_string_lossy();
+    let name = &folder.name;
     let Ok(header) = &folder.header else {
         return json!({"run": name, "state": "cannot be read", "bytes": folder.bytes});
     };

@@ -17,6 +17,7 @@ use anyhow::{Context, Result};
 
 mod begun;
 mod header;
+mod hold;
 pub mod kept;
 mod read;
 mod took;
@@ -24,6 +25,7 @@ mod took;
 pub use self::{
     begun::Begun,
     header::{Header, ImageRecord, KernelRecord, MachineRecord, SCHEMA, ScenarioRef},
+    hold::Held,
     read::Finished,
 };
 use super::files::{self, free_space, read_file, write_whole};
@@ -57,7 +59,7 @@ pub struct Run {
     rows: BTreeMap<usize, String>,
     next: usize,
     csv: File,
-    _lock: File,
+    _held: Held,
 }
 
 impl Run {
@@ -104,13 +106,17 @@ impl Run {
     }
 
     /// The results folder and the id of a run that the user names: by its id in `results`,
-    /// or by its folder's path, as it is printed.
+    /// as `list --runs` has it there, or by its folder's path, as it is printed.
     pub fn locate(results: &Path, named: &str) -> (PathBuf, String) {
         let path = Path::new(named);
         let named = named.trim_end_matches('/');
         match (path.parent(), path.file_name().and_then(|n| n.to_str())) {
             (Some(parent), Some(id)) if parent.components().next().is_some() => {
-                (parent.to_owned(), id.to_owned())
+                let below = results.join(parent);
+                match !path.exists() && below.join(id).is_dir() {
+                    true => (below, id.to_owned()),
+                    false => (parent.to_owned(), id.to_owned()),
+                }
             }
             _ => (results.to_owned(), named.to_owned()),
         }
@@ -229,23 +235,7 @@ impl Run {
                 return Err(Fault::usage(why).into());
             }
         }
-        let lock_path = dir.join(".lock");
-        if lock_path.symlink_metadata().is_ok_and(|m| !m.is_file()) {
-            let why = format!("{} is no file; remove it", lock_path.display());
-            return Err(Fault::usage(why).into());
-        }
-        let lock = File::options()
-            .create(true)
-            .append(true)
-            .open(&lock_path)
-            .with_context(|| format!("opening {}", lock_path.display()))?;
-        if !files::lock(&lock) {
-            return Err(Fault::usage(format!(
-                "run {} is being made by another process; wait for it or stop it",
-                dir.display()
-            ))
-            .into());
-        }
+        let held = Held::take(&dir, "run")?;
         for part in ["", "trials", "console"] {
             files::sweep(&dir.join(part));
         }
@@ -261,7 +251,7 @@ impl Run {
             rows: BTreeMap::new(),
             next: 0,
             csv,
-            _lock: lock,
+            _held: held,
         };
         for trial in plan {
             if let Some(result) = results.get(&trial.id) {

@@ -17,12 +17,14 @@ use crate::{
     core::{fault::Fault, scenario::Scenario, yaml},
     edge::{
         files::{read_file, write_whole},
-        store::{Begun, Run},
+        store::{
+            Begun, Held, Run,
+            kept::{SEARCH, SEARCH_RUNS},
+        },
     },
 };
 
-const FILE: &str = "bisect.yaml";
-/// Its version.
+/// The version of bisect.yaml.
 const SCHEMA: u32 = 1;
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -50,6 +52,7 @@ pub struct Session {
     pub dir: PathBuf,
     /// What it began with.
     pub stored: Stored,
+    _held: Held,
 }
 
 /// The words of a command line, read again.
@@ -72,7 +75,7 @@ impl Session {
     ) -> Result<Self> {
         let begun = Begun::now();
         let dir = std::path::absolute(results)?.join(format!("bisect-{}", begun.id()));
-        fs::create_dir_all(dir.join("runs")).with_context(|| {
+        fs::create_dir_all(dir.join(SEARCH_RUNS)).with_context(|| {
             format!(
                 "creating {}; name another place with --results",
                 dir.display()
@@ -86,18 +89,24 @@ impl Session {
             scenario: scenario.hash.clone(),
             commits,
         };
-        write_whole(&dir.join(FILE), serde_yaml::to_string(&stored)?.as_bytes())?;
-        Ok(Self { dir, stored })
+        let held = Held::take(&dir, "search")?;
+        let text = serde_yaml::to_string(&stored)?;
+        write_whole(&dir.join(SEARCH), text.as_bytes())?;
+        Ok(Self {
+            dir,
+            stored,
+            _held: held,
+        })
     }
 
     /// The search `named`, and what it was asked. Goes where it was begun.
     ///
     /// # Errors
-    /// Usage: there is none, or it is of another version.
+    /// Usage: there is none, it is of another version, or somebody goes on with it already.
     pub fn read(results: &Path, named: &str) -> Result<(Self, Args)> {
         let (results, id) = Run::locate(results, named);
         let dir = std::path::absolute(results)?.join(id);
-        let path = dir.join(FILE);
+        let path = dir.join(SEARCH);
         let wrong = |why: String| Fault::usage(format!("{}: {why}", path.display()));
         let bytes = read_file(&path, MOST_BYTES)
             .map_err(|e| wrong(format!("{e}; it is the folder of no search")))?;
@@ -114,7 +123,17 @@ impl Session {
             .with_context(|| format!("going to {}, where it was begun", stored.from.display()))?;
         let again = Again::try_parse_from(&stored.command)
             .map_err(|e| wrong(format!("{e}; begin a new search")))?;
-        Ok((Self { dir, stored }, again.args))
+        let session = Self {
+            _held: Held::take(&dir, "search")?,
+            dir,
+            stored,
+        };
+        Ok((session, again.args))
+    }
+
+    /// Where the runs of its places are kept.
+    pub fn runs(&self) -> PathBuf {
+        self.dir.join(SEARCH_RUNS)
     }
 
     /// Checks that it still is of `scenario`.

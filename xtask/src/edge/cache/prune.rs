@@ -26,16 +26,16 @@ use crate::{
 pub struct Prune {
     /// What was not used for so long.
     pub older_than: Option<Duration>,
-    /// Kernels, modules and programs of the guest whose key is not among these.
+    /// Kernels, modules, and programs and images of the guest whose key is not among these.
     pub but_used: Option<BTreeSet<String>>,
     /// What was not used for longest, until the cache has no more than this.
     pub at_most: Option<Bytes>,
 }
 
 /// The kinds whose entries runs refer to by their keys.
-const REFERRED: [&str; 4] = ["build", "init", "kernel", "module"];
-/// Answers to requests: each names a kernel.
-const REQUEST: &str = "request";
+const REFERRED: [&str; 5] = ["build", "image", "init", "kernel", "module"];
+/// Answers to requests, and the file in which each names what it came out as.
+const REQUESTS: [(&str, &str); 2] = [("request", "kernel"), ("image_request", "image")];
 
 impl Cache {
     /// Removes what `what` says, and whatever dead runs left. Returns the bytes freed.
@@ -122,11 +122,10 @@ impl Cache {
 
 /// Whether an entry is among those that are `used`, or of a kind that cannot tell.
 fn is_used(kind: &str, key: &str, path: &Path, used: &BTreeSet<String>) -> bool {
-    match kind {
-        REQUEST => fs::read_to_string(path.join("kernel")).is_ok_and(|k| used.contains(&k)),
-        kind if REFERRED.contains(&kind) => used.contains(key),
-        _ => true,
+    if let Some((_, file)) = REQUESTS.iter().find(|(request, _)| *request == kind) {
+        return fs::read_to_string(path.join(file)).is_ok_and(|k| used.contains(&k));
     }
+    !REFERRED.contains(&kind) || used.contains(key)
 }
 
 /// Removes an entry; the bytes freed.

@@ -385,22 +385,24 @@ fn a_cache_that_is_too_large_loses_what_was_not_used_for_longest() {
 #[test]
 fn what_no_run_refers_to_is_unused() {
     let (_dir, cache) = temp();
-    let all = ["kernel", "build", "module", "init"];
+    let all = ["kernel", "build", "module", "init", "image"];
     let ours = all.map(|kind| used(&cache, kind, "ours", 10, 0));
     let theirs = all.map(|kind| used(&cache, kind, "theirs", 10, 0));
     let source = used(&cache, "source", "any", 10, 0);
-    let request = |key: &str, kernel: &str| {
-        let lock = cache.lock("request", key, "it", &quiet).unwrap();
+    let request = |kind: &str, file: &str, key: &str, of: &str| {
+        let lock = cache.lock(kind, key, "it", &quiet).unwrap();
         let staged = cache.stage(&lock).unwrap();
-        fs::write(staged.dir().join("kernel"), kernel).unwrap();
+        fs::write(staged.dir().join(file), of).unwrap();
         cache.put(&lock, staged).unwrap()
     };
-    let (kept, gone) = (request("a", "ours"), request("b", "theirs"));
+    let requests = [("request", "kernel"), ("image_request", "image")];
+    let kept = requests.map(|(kind, file)| request(kind, file, "a", "ours"));
+    let gone = requests.map(|(kind, file)| request(kind, file, "b", "theirs"));
     let what = Prune {
         but_used: Some(["ours".to_owned()].into()),
         ..Prune::default()
     };
     cache.prune(&what, &quiet).unwrap();
-    assert!(ours.iter().chain([&source, &kept]).all(|p| p.exists()));
-    assert!(!theirs.iter().chain([&gone]).any(|p| p.exists()));
+    assert!(ours.iter().chain(&kept).chain([&source]).all(|p| p.exists()));
+    assert!(!theirs.iter().chain(&gone).any(|p| p.exists()));
 }
