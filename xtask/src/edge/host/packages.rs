@@ -30,9 +30,11 @@ pub fn package(manager: Manager, need: Need) -> &'static str {
         Compiler => ["gcc", "gcc", "gcc", "gcc"],
         StaticLibc => ["libc6-dev", "glibc-static", "glibc", "glibc-devel-static"],
         Make => ["make", "make", "make", "make"],
+        Linker => ["binutils", "binutils", "binutils", "binutils"],
         Flex => ["flex", "flex", "flex", "flex"],
         Bison => ["bison", "bison", "bison", "bison"],
         Bc => ["bc", "bc", "bc", "bc"],
+        Gzip => ["gzip", "gzip", "gzip", "gzip"],
         Perl => ["perl", "perl-interpreter", "perl", "perl"],
         Elf => [
             "libelf-dev",
@@ -40,6 +42,7 @@ pub fn package(manager: Manager, need: Need) -> &'static str {
             "libelf",
             "libelf-devel",
         ],
+        Git => ["git", "git", "git", "git"],
         Patch => ["patch", "patch", "patch", "patch"],
         Tar => ["tar", "tar", "tar", "tar"],
         Xz => ["xz-utils", "xz", "xz", "xz"],
@@ -355,7 +358,7 @@ mod tests {
             &Need::ALL,
             |s| s.backports = None,
             expect![
-                "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends bc bison debian-archive-keyring dpkg flex gcc libc6-dev libelf-dev make patch perl qemu-system-x86 tar xz-utils"
+                "env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove --no-install-recommends bc binutils bison debian-archive-keyring dpkg flex gcc git gzip libc6-dev libelf-dev make patch perl qemu-system-x86 tar xz-utils"
             ],
         );
     }
@@ -366,7 +369,7 @@ mod tests {
             &Need::ALL,
             |s| (s.manager, s.rights) = (Some(Manager::Dnf), Rights::Sudo),
             expect![[
-                r#"sudo dnf install -y bc bison debian-keyring dpkg elfutils-libelf-devel flex gcc glibc-static make patch perl-interpreter qemu-system-x86-core tar xz"#
+                r#"sudo dnf install -y bc binutils bison debian-keyring dpkg elfutils-libelf-devel flex gcc git glibc-static gzip make patch perl-interpreter qemu-system-x86-core tar xz"#
             ]],
         );
     }
@@ -377,7 +380,7 @@ mod tests {
             &Need::ALL,
             |s| (s.manager, s.rights) = (Some(Manager::Pacman), Rights::Sudo),
             expect![[
-                r#"sudo pacman -S --needed --noconfirm bc bison debian-archive-keyring dpkg flex gcc glibc libelf make patch perl qemu-system-x86 tar xz"#
+                r#"sudo pacman -S --needed --noconfirm bc binutils bison debian-archive-keyring dpkg flex gcc git glibc gzip libelf make patch perl qemu-system-x86 tar xz"#
             ]],
         );
     }
@@ -388,7 +391,7 @@ mod tests {
             &Need::ALL,
             |s| s.manager = Some(Manager::Zypper),
             expect![[
-                r#"zypper --non-interactive install bc bison debian-keyring dpkg flex gcc glibc-devel-static libelf-devel make patch perl qemu-x86 tar xz"#
+                r#"zypper --non-interactive install bc binutils bison debian-keyring dpkg flex gcc git glibc-devel-static gzip libelf-devel make patch perl qemu-x86 tar xz"#
             ]],
         );
     }

@@ -17,7 +17,10 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::old;
-use crate::edge::{cache::Cache, files, process};
+use crate::{
+    core::need::Need,
+    edge::{cache::Cache, files, process},
+};
 
 /// Changes whenever the same inputs would be built otherwise than before.
 pub const RECIPE: u32 = 1;
@@ -61,10 +64,8 @@ impl Toolchain {
     /// # Errors
     /// Names all programs that a kernel build needs and that are missing.
     pub fn find() -> Result<Self> {
-        let missing: Vec<_> = ["make", "gcc", "ld", "flex", "bison", "bc", "gzip"]
-            .into_iter()
-            .filter(|p| process::which(p).is_none())
-            .collect();
+        let programs = Need::OF_KERNELS.iter().filter_map(|need| need.program());
+        let missing: Vec<_> = programs.filter(|p| process::which(p).is_none()).collect();
         ensure!(
             missing.is_empty(),
             "building kernels takes {}, not found here: `cargo xtask doctor` names the packages",

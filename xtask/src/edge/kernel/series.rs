@@ -18,7 +18,7 @@ use regex::Regex;
 
 use super::patch;
 use crate::{
-    core::{fault::Fault, scenario::FOREIGN, units::counted},
+    core::{fault::Fault, need::not_installed, scenario::FOREIGN, units::counted},
     edge::{
         cache::{Cache, Check},
         files::read_file,
@@ -283,7 +283,8 @@ fn take_apart(origin: &str, mail: &Path, dir: &Path) -> Result<Piece> {
 fn git() -> Result<std::process::Command> {
     ensure!(
         process::which("git").is_some(),
-        "taking mails apart needs git, which is not on the PATH: install it"
+        "taking mails apart needs git: {}",
+        not_installed("git")
     );
     let mut git = process::tool("git");
     // The user's settings (scissors, say) must not change what a mail holds.

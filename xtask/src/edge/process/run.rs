@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{Child, Stopped, Wait, interrupted};
-use crate::core::fault::NotBuilt;
+use crate::core::{fault::NotBuilt, need::not_installed};
 
 /// A program that ran to its end and was not content.
 #[derive(Debug)]
@@ -218,7 +218,7 @@ fn spawn_fed(what: &str, command: Command, input: Stdio) -> Result<Child> {
     let program = name(&command);
     Child::spawn_fed(command, input).with_context(|| match super::which(&program) {
         None if !program.contains('/') => {
-            format!("{what}: {program} is not installed (`cargo xtask doctor` says how)")
+            format!("{what}: {}", not_installed(&program))
         }
         _ => format!("{what}: starting {program}"),
     })
@@ -291,6 +291,17 @@ mod tests {
         );
         assert!(status.unwrap().success());
         assert!(begun.elapsed() < Duration::from_secs(45));
+    }
+
+    /// Only of what `doctor` knows is it said to know.
+    #[test]
+    fn a_program_that_is_not_here_is_told() {
+        let no = super::super::tool("bootrig-no-such-program");
+        let error = read("trying it", no, Duration::from_secs(60)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "trying it: bootrig-no-such-program is not installed"
+        );
     }
 
     /// What the machine does wrong is never taken for the source's fault.
