@@ -42,11 +42,10 @@ use crate::{
         machine::{End, Machine, RawBoot},
         plan::Trial,
         program::Finish,
-        scenario::{Clock, ImageSpec},
-        units::Bytes,
+        scenario::{Clock, ImageSpec, guests_that_fit},
     },
     edge::{
-        files::{human, touch, write_whole},
+        files::{touch, write_whole},
         host::resources::Resources,
         initramfs::userspace::{self, Image},
         process, qemu,
@@ -108,10 +107,8 @@ impl Rig {
                 },
             );
         }
-        let free = Resources::here().available;
-        for trial in plan {
-            memory_fits(trial, free)?;
-        }
+        let scenarios = plan.iter().map(|t| &*t.scenario);
+        guests_that_fit(scenarios, Resources::here().available).map_err(Fault::usage)?;
         let host = Self::host_for(&artifacts, plan, &ready, accel, say)?;
         let rom = artifacts.cache.root().join("sync.rom");
         write_whole(&rom, &qemu::sync_rom())?;
@@ -307,23 +304,6 @@ fn images(
         }
     }
     Ok(images)
-}
-
-/// Guest memory is taken as it is touched, and a kernel touches its page structures at once:
-/// 64 bytes for each page of 4 KiB. `free` is what the host has; 0: it does not say.
-fn memory_fits(trial: &Trial, free: Bytes) -> Result<()> {
-    let asked = trial.scenario.machine.memory;
-    let memmap = Bytes(asked.0 / 64);
-    if free.0 == 0 || memmap < free {
-        return Ok(());
-    }
-    let why = format!(
-        "scenario {}: a guest with {asked} needs {} for its page structures alone, and {} are free here: give it less",
-        trial.scenario.name,
-        human(memmap),
-        human(free)
-    );
-    Err(Fault::usage(why).into())
 }
 
 impl Rig {

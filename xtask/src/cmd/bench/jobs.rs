@@ -7,9 +7,9 @@ use anyhow::Result;
 
 use crate::{
     core::{
-        fault::{Exit, Fault},
+        fault::Fault,
         plan::Trial,
-        scenario::Clock,
+        scenario::{Clock, guests_that_fit},
         units::Bytes,
     },
     edge::qemu::AccelChoice,
@@ -19,8 +19,8 @@ use crate::{
 /// run alone: beside another they would measure each other.
 ///
 /// # Errors
-/// Usage errors for what cannot be together; an infrastructure error when a machine of `plan`
-/// needs more than the host's `available` memory.
+/// Usage errors for what cannot be together, and when a machine of `plan` needs more than the
+/// host's `available` memory.
 pub(super) fn side_by_side(
     asked: Option<u16>,
     accel: AccelChoice,
@@ -42,7 +42,8 @@ pub(super) fn side_by_side(
         None if wall => NonZeroUsize::MIN,
         None => std::thread::available_parallelism()?,
     };
-    let fit = fitting(plan, available)?;
+    let scenarios = plan.iter().map(|t| &*t.scenario);
+    let fit = guests_that_fit(scenarios, available).map_err(Fault::usage)?;
     if fit >= jobs {
         return Ok(jobs);
     }
@@ -52,35 +53,13 @@ pub(super) fn side_by_side(
     Ok(fit)
 }
 
-/// How many of the largest machine fit.
-fn fitting(plan: &[Trial], available: Bytes) -> Result<NonZeroUsize> {
-    let needing = plan.iter().filter_map(|trial| {
-        let memory = trial.scenario.memory?;
-        Some((memory.host_need()?, memory, &trial.scenario.name))
-    });
-    let Some((need, memory, name)) = needing.max_by_key(|n| n.0) else {
-        return Ok(NonZeroUsize::MAX);
-    };
-    let fit = usize::try_from(available.0 / need.0).unwrap_or(usize::MAX);
-    NonZeroUsize::new(fit).ok_or_else(|| {
-        let mib = |b: Bytes| b.0 >> 20;
-        let each = memory.touched().map_or(0, |b| b.0 >> 10);
-        let message = format!(
-            "scenario {name}: {} memory blocks need {} MiB of the host's memory ({each} KiB of page structures and sysfs a block, 512 MiB for the guest and its QEMU), and {} MiB are available: take fewer, or `how: synthetic`",
-            memory.blocks,
-            mib(need),
-            mib(available)
-        );
-        Fault { exit: Exit::Infrastructure, message }.into()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::core::{
+        fault::{Exit, exit_of},
         plan::{Overrides, plan},
         scenario::{Known, parse},
     };
@@ -102,7 +81,9 @@ mod tests {
         };
         assert_eq!(jobs(Some(4), &large, gib(23)).unwrap().get(), 3);
         assert_eq!(jobs(Some(2), &large, gib(23)).unwrap().get(), 2);
-        let error = jobs(None, &large, gib(4)).unwrap_err().to_string();
+        let error = jobs(None, &large, gib(4)).unwrap_err();
+        assert_eq!(exit_of(&error), Exit::Usage);
+        let error = error.to_string();
         assert!(
             error.contains("102401 memory blocks need 7312 MiB") && error.contains("4096 MiB"),
             "{error}"

@@ -12,6 +12,7 @@ use super::{
     diagnose::Sink,
     memory::{LARGE_SECTION, SMALLEST_BLOCK},
     raw,
+    room::page_structures,
     tree::At,
     validate::quantity,
 };
@@ -32,8 +33,6 @@ const BELOW_SPLIT: Bytes = Bytes(2 * GIB);
 const FOUR_GIB: Bytes = Bytes(4 * GIB);
 /// From so much RAM on the kernel makes blocks of more than a section.
 const LARGE_BLOCKS_FROM: Bytes = Bytes(64 * GIB);
-/// 64 bytes for each page of 4 KiB.
-const PAGES_PER_STRUCTURE: u64 = 64;
 /// What a guest takes beside page structures.
 const GUEST: Bytes = Bytes(64 << 20);
 
@@ -134,12 +133,6 @@ impl Hotplug {
         start(ram).0 / self.block.0
     }
 
-    /// What the guest touches of each block that is added: its page structures, and what sysfs
-    /// keeps of it.
-    pub(super) fn touched(self) -> Bytes {
-        Bytes(self.block.0 / PAGES_PER_STRUCTURE + (4 << 10))
-    }
-
     /// What the page structures of `blocks` blocks take of the RAM that is there before.
     fn structures(self, blocks: u32) -> Bytes {
         let at_once = match self.plugged {
@@ -147,7 +140,7 @@ impl Hotplug {
             Plugged::PcDimm(each) => each,
             Plugged::VirtioMem => self.block,
         };
-        Bytes(at_once.0 / PAGES_PER_STRUCTURE)
+        page_structures(at_once)
     }
 
     /// The most blocks for which a machine with `ram` has slots and addresses.

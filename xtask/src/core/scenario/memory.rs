@@ -17,11 +17,6 @@ use crate::core::units::{Bytes, counted};
 /// The smallest memory block that x86 can have: its page tables' step below would be less
 /// than the largest page block, and than a subsection.
 pub const SMALLEST_BLOCK: Bytes = Bytes(4 << 20);
-/// What the guest touches for each real block: 1,024 `struct page` of 64 bytes, and what sysfs
-/// keeps of it (about 18 nodes).
-const TOUCHED_PER_BLOCK: Bytes = Bytes((64 + 4) << 10);
-/// What a guest and its QEMU take beside.
-const QEMU_AND_KERNEL: Bytes = Bytes(512 << 20);
 /// A section of memory where nothing is changed.
 pub(super) const LARGE_SECTION: Bytes = Bytes(128 << 20);
 /// Fewer of the smallest do not boot.
@@ -121,23 +116,6 @@ impl Memory {
             How::Hotplug(hotplug) => hotplug.block == SMALLEST_BLOCK,
             How::Synthetic => false,
         }
-    }
-
-    /// What a guest touches for each block with memory behind it.
-    pub fn touched(self) -> Option<Bytes> {
-        match self.how {
-            How::Real => Some(TOUCHED_PER_BLOCK),
-            How::Hotplug(hotplug) => Some(hotplug.touched()),
-            How::Synthetic => None,
-        }
-    }
-
-    /// What the host must have for a guest whose blocks have memory: the rest of that is never
-    /// touched.
-    pub fn host_need(self) -> Option<Bytes> {
-        let blocks = u64::from(self.blocks);
-        let touched = self.touched()?;
-        Some(Bytes(blocks * touched.0 + QEMU_AND_KERNEL.0))
     }
 
     /// What a guest with `ram` should show. Others than real blocks stand beside the RAM's own,
