@@ -9,6 +9,7 @@ use crate::{
     core::{
         fault::{Exit, Fault},
         matrix::{Tag, write},
+        shard::MOST_SHARDS,
     },
     edge::{scenarios, terminal},
     rig::{checkout, known},
@@ -27,7 +28,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
     /// Cut each run into so many shards, instead of as many as the file says.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SHARDS)))]
     shards: Option<u32>,
     /// Another matrix than the checkout's matrix.yaml.
     #[arg(long, value_name = "FILE")]

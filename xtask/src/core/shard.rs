@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 pub use self::account::{Account, Part, account};
 use super::{boot::TrialResult, fault::Exit, plan::Trial, scenario::Clock};
 
-/// The most shards that a plan is cut into.
-const MOST: u32 = 1024;
+/// The most shards that a plan is cut into. What hands them out may take fewer, as a matrix of
+/// GitHub Actions does, and says so itself.
+pub const MOST_SHARDS: u32 = 1024;
 
 /// One of several shards; written `2/4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,9 +53,9 @@ impl FromStr for Shard {
         let parts = parts.and_then(|(k, n)| Some((number(k)?, number(n)?)));
         match parts {
             None => Err("it is K/N, such as 2/4".into()),
-            Some((_, of)) if !(1..=MOST).contains(&of) => {
-                Err(format!("a plan is cut into 1 to {MOST} shards, not {of}"))
-            }
+            Some((_, of)) if !(1..=MOST_SHARDS).contains(&of) => Err(format!(
+                "a plan is cut into 1 to {MOST_SHARDS} shards, not {of}"
+            )),
             Some((0, of)) => Err(format!("shards are counted from 1: 1/{of} to {of}/{of}")),
             Some((number, of)) if number > of => {
                 Err(format!("there are only {of} shards: 1/{of} to {of}/{of}"))

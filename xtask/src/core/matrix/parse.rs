@@ -10,12 +10,11 @@ use crate::core::{
         Clock, Diagnostics, Scenario,
         strict::{At, Name, Sink, typed},
     },
+    shard::MOST_SHARDS,
 };
 
 /// Stands for each scenario's own kernel.
 const OWN: &str = "own";
-/// The most shards that a run is cut into.
-pub const MOST_SHARDS: u32 = 64;
 
 /// Reads the matrix `file` from its `text`; `kernels` and `scenarios` are all that there are.
 ///

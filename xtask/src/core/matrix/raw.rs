@@ -6,7 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Tag;
-use crate::core::scenario::{Clock, strict::Name};
+use crate::core::{
+    scenario::{Clock, strict::Name},
+    shard::MOST_SHARDS,
+};
 
 /// What is run again and again: kernels x scenarios x variants x clocks.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -26,13 +29,13 @@ pub struct Matrix {
 #[serde(deny_unknown_fields)]
 pub struct Shards {
     /// Of what has the tag `quick`.
-    #[schemars(range(min = 1, max = 64))]
+    #[schemars(range(min = 1, max = MOST_SHARDS))]
     pub quick: Option<u32>,
     /// Of what has the tag `nightly`.
-    #[schemars(range(min = 1, max = 64))]
+    #[schemars(range(min = 1, max = MOST_SHARDS))]
     pub nightly: Option<u32>,
     /// Of what has the tag `weekly`.
-    #[schemars(range(min = 1, max = 64))]
+    #[schemars(range(min = 1, max = MOST_SHARDS))]
     pub weekly: Option<u32>,
 }
 

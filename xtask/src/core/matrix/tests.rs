@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use expect_test::expect;
 
 use super::*;
-use crate::core::scenario::{Known, Scenario, parse as scenario};
+use crate::core::{
+    scenario::{Known, Scenario, parse as scenario},
+    shard::{MOST_SHARDS, Shard},
+};
 
 fn scenarios() -> Vec<Scenario> {
     let variants = |names: &[&str]| -> String {
@@ -118,7 +121,7 @@ parts:
 ";
     let said = read(text).unwrap_err();
     expect![[r#"
-        matrix.yaml:1:19: shards.nightly takes 1 to 64, not 0
+        matrix.yaml:1:19: shards.nightly takes 1 to 1024, not 0
         matrix.yaml:3:11: parts[0].tags is empty: its cells would never be run
         matrix.yaml:4:15: unknown kernel `6.2` in parts[0].kernels[0]; did you mean `6.1`?
         matrix.yaml:5:17: unknown scenario `tre` in parts[0].scenarios[0]; did you mean `tree`?"#]]
@@ -133,6 +136,30 @@ parts:
         "parts[1].scenarios is empty",
     ] {
         assert!(said.contains(want), "{want}\n{said}");
+    }
+}
+
+/// Whoever says how many shards there are is told the same most.
+#[test]
+fn a_run_is_cut_into_as_many_shards_wherever_that_is_said() {
+    let cut = |into: u32| {
+        let text = format!(
+            "shards: {{nightly: {into}}}\nparts:\n  - {{tags: [nightly], scenarios: [tree]}}\n"
+        );
+        let shard: Result<Shard, _> = format!("1/{into}").parse();
+        [read(&text).is_ok(), shard.is_ok()]
+    };
+    for (into, allowed) in [
+        (0, false),
+        (1, true),
+        (MOST_SHARDS, true),
+        (MOST_SHARDS + 1, false),
+    ] {
+        assert_eq!(cut(into), [allowed; 2], "{into}");
+    }
+    let shards = &matrix_schema()["$defs"]["Shards"]["properties"];
+    for tag in ["quick", "nightly", "weekly"] {
+        assert_eq!(shards[tag]["maximum"], MOST_SHARDS, "{tag}");
     }
 }
 
