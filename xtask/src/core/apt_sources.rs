@@ -4,11 +4,17 @@
 
 /// Debian's own mirror.
 pub const DEBIAN_MIRROR: &str = "http://deb.debian.org/debian";
-/// Where distributions put Debian's archive keys.
+/// Where distributions put Debian's archive keys: newer ones under both names, older ones
+/// under the last.
 pub const DEBIAN_KEYRINGS: [&str; 2] = [
     "/usr/share/keyrings/debian-archive-keyring.pgp",
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
+
+/// Debian's archive keys, of those that there are.
+pub fn debian_keyring(is_there: impl Fn(&str) -> bool) -> Option<&'static str> {
+    DEBIAN_KEYRINGS.into_iter().find(|k| is_there(k))
+}
 
 /// One configured archive.
 #[derive(Clone, Debug, PartialEq, Eq)]

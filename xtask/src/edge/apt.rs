@@ -17,7 +17,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use self::mirrors::Mirrors;
 use super::{cache::Cache, files, process};
-use crate::core::apt_sources::DEBIAN_KEYRINGS;
+use crate::core::apt_sources::debian_keyring;
 
 mod mirrors;
 
@@ -46,8 +46,7 @@ pub fn with_mirrors<T>(
             "this system has no {program}, which Debian packages need{otherwise}"
         );
     }
-    let keyring = DEBIAN_KEYRINGS.into_iter().find(|k| Path::new(k).is_file());
-    let keyring = keyring.ok_or_else(|| {
+    let keyring = debian_keyring(|k| Path::new(k).is_file()).ok_or_else(|| {
         anyhow!("Debian's archive keys are missing: install the package debian-archive-keyring")
     })?;
     let _lock = cache.lock("apt", name, &format!("the download of {name}"), say)?;

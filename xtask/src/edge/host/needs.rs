@@ -16,7 +16,7 @@ pub use crate::core::need::Need;
 
 use super::distro::{Distro, Manager};
 use crate::{
-    core::{apt_sources::DEBIAN_KEYRINGS, qemu_version::QemuVersion, units::Bytes},
+    core::{apt_sources::debian_keyring, qemu_version::QemuVersion, units::Bytes},
     edge::{files::free_space, process},
 };
 
@@ -45,7 +45,7 @@ impl Need {
             Self::Slurm => Ok(["slurmctld", "slurmd", "sbatch", "scontrol", "squeue"]
                 .iter()
                 .all(|name| process::which(name).is_some())),
-            Self::DebianKeys => Ok(DEBIAN_KEYRINGS.iter().any(|k| Path::new(k).is_file())),
+            Self::DebianKeys => Ok(debian_keyring(|k| Path::new(k).is_file()).is_some()),
             Self::StaticLibc => links(
                 "#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }\n",
                 "-static",

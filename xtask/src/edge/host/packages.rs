@@ -19,7 +19,10 @@ use super::{
     needs::{Need, qemu_version},
 };
 use crate::{
-    core::{apt_sources::DEBIAN_MIRROR, qemu_version::QemuVersion},
+    core::{
+        apt_sources::{DEBIAN_KEYRINGS, DEBIAN_MIRROR, debian_keyring},
+        qemu_version::QemuVersion,
+    },
     edge::process::which,
 };
 
@@ -114,7 +117,6 @@ pub struct Backports {
 
 /// Where the source of backports is written.
 const BACKPORTS_FILE: &str = "/etc/apt/sources.list.d/bootrig-backports.sources";
-const DEBIAN_KEY: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 impl Backports {
     /// Those that help on `distro`, by the configuration under `etc` (`/etc/apt`).
@@ -135,7 +137,7 @@ impl Backports {
             suite,
             configured,
             uri: uri.unwrap_or_else(|| DEBIAN_MIRROR.into()),
-            signed_by: signed_by.unwrap_or_else(|| DEBIAN_KEY.into()),
+            signed_by: signed_by.unwrap_or_else(|| key(|k| Path::new(k).is_file()).into()),
         })
     }
 
@@ -150,6 +152,12 @@ impl Backports {
             "Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {signed_by}\n"
         )
     }
+}
+
+/// The key that signs backports where no source names one. Where it is still to be installed
+/// it comes under the name that each release knows.
+fn key(is_there: impl Fn(&str) -> bool) -> &'static str {
+    debian_keyring(is_there).unwrap_or(DEBIAN_KEYRINGS[1])
 }
 
 /// What a plan of installation depends on.
@@ -333,7 +341,7 @@ mod tests {
             suite: "bookworm-backports".into(),
             configured: false,
             uri: "http://mirror.example/debian".into(),
-            signed_by: DEBIAN_KEY.into(),
+            signed_by: key(|_| false).into(),
         };
         let mut situation = Situation {
             manager: Some(Manager::Apt),
@@ -498,6 +506,19 @@ mod tests {
             |s| (s.ask_backports, s.qemu) = (true, Some(QemuVersion(10, 0, 2))),
             expect![[r#""#]],
         );
+    }
+
+    #[test]
+    fn the_key_is_the_one_that_is_there() {
+        for (there, want) in [
+            (".pgp", ".pgp"),
+            (".gpg", ".gpg"),
+            ("", ".pgp"),
+            ("no", ".gpg"),
+        ] {
+            let key = key(|path| path.ends_with(there));
+            assert!(key.ends_with(want), "{there}: {key}");
+        }
     }
 
     #[test]
