@@ -24,11 +24,11 @@ use crate::{
         export::Format,
         fault::{Exit, Fault},
         machine::RawBoot,
-        measure::{Ended, Options, Sink, measure},
+        measure::{Ended, Options, RETRIES, Sink, measure},
         plan::Trial,
         program::Finish,
         report,
-        scenario::{Clock, Scenario, Switched},
+        scenario::{Clock, MOST_CPUS, Scenario, Switched},
         shard::{self, Shard},
         summary::{self, Summary, summarise},
     },
@@ -54,8 +54,6 @@ use crate::{
 
 /// What is booted when nothing is named.
 const DEFAULT_SUITE: &[&str] = &["shutdown-2018"];
-/// How often a boot is made again when QEMU, not the guest, failed.
-const RETRIES: u32 = 2;
 
 /// Options of `bench`.
 #[derive(Debug, clap::Args)]
@@ -101,7 +99,7 @@ pub struct Args {
     #[arg(long, value_name = "KERNEL")]
     on: Option<String>,
     /// Guest CPUs, instead of the scenario's.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: Option<u32>,
     /// A further variant of --series: its name and words for its kernel's command line.
     #[arg(long, value_name = "NAME:WORDS", requires = "series")]

@@ -16,7 +16,7 @@ use crate::{
         plan::{Overrides, Trial, plan},
         program::Finish,
         scenario::{Clock, UnderTest},
-        trace::table,
+        trace::table::MOST_ROWS,
     },
     edge::{
         cache::Cache,
@@ -31,9 +31,6 @@ use crate::{
         wish::{TraceArgs, Wish},
     },
 };
-
-/// Functions and waits shown of each window.
-const MOST: usize = 20;
 
 /// A console left open is closed in the end.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -145,16 +142,7 @@ fn seen(
 ) -> Result<()> {
     let usage = |why: String| Fault::usage(format!("trace of {}: {why}", trial.id));
     let seen = tracing.look(trial, rig.folder())?.map_err(usage)?;
-    for note in &seen.notes {
-        terminal::say(&format!("note: {note}"));
-    }
-    if let Some(dir) = keep {
-        for path in traces::keep(&seen, dir)? {
-            terminal::say(&format!("kept {}", path.display()));
-        }
-    }
-    let text = table::boot(&seen.record, &wish.windows, &wish.marks, MOST);
-    terminal::out(&text.map_err(usage)?)
+    terminal::out(&traces::told(&seen, keep, wish, MOST_ROWS, &terminal::say)?)
 }
 
 fn trial(args: &Args, root: &Path) -> Result<Trial> {

@@ -86,6 +86,19 @@ pub struct RebootSplit {
     pub next_boot: Nanos,
 }
 
+impl RebootSplit {
+    /// Its parts, by the names of [`REBOOT_PARTS`](super::metric::REBOOT_PARTS).
+    pub fn parts(&self) -> [Nanos; 5] {
+        [
+            self.user_space,
+            self.kernel,
+            self.device_shutdown,
+            self.firmware,
+            self.next_boot,
+        ]
+    }
+}
+
 /// The numbers of one completed boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
@@ -397,7 +410,6 @@ fn reboot(
         firmware,
         next_boot: next.mono,
     };
-    let total =
-        parts.user_space + parts.kernel + parts.device_shutdown + parts.firmware + parts.next_boot;
+    let total = parts.parts().into_iter().sum();
     Ok(RebootSplit { total, ..parts })
 }

@@ -35,6 +35,9 @@ pub trait Sink {
     ) -> anyhow::Result<()>;
 }
 
+/// How often a boot is made again, as a rule, when QEMU, not the guest, failed.
+pub const RETRIES: u32 = 2;
+
 /// How to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {

@@ -13,6 +13,15 @@ pub const TASKS: &str = "tasks";
 /// How many tasks ran probe callbacks.
 pub const PROBE_TASKS: &str = "probe_tasks";
 
+/// The parts of a reboot in the order of time: the name behind `reboot/`, and in words.
+pub const REBOOT_PARTS: [(&str, &str); 5] = [
+    ("user_space", "user space"),
+    ("kernel", "kernel"),
+    ("device_shutdown", "device_shutdown"),
+    ("firmware", "firmware"),
+    ("next_boot", "next boot"),
+];
+
 /// What half of a walk's operations took at most.
 pub const WALK_P50: &str = "walk/p50";
 /// What 99 % of them took at most.

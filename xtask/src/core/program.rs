@@ -33,6 +33,9 @@ pub const KEXEC_KERNEL: &str = "bootrig/kernel";
 /// The module whose load is timed.
 pub const DRIVER: &str = "dummy_pci";
 
+/// The driver of the devices, as that module calls it.
+pub const PCI_DRIVER: &str = "bootrig_dummy";
+
 /// The module that makes devices like memory blocks.
 const BLOCKS: &str = "memory_blocks";
 

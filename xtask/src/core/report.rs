@@ -21,7 +21,7 @@ pub use view::{Made, Profiled, View};
 use super::{
     grid::{Grid, table},
     ideal::Bound,
-    metric::TASKS,
+    metric::{REBOOT_PARTS, TASKS},
     scenario::{Metric, Scenario, group},
     summary::{MetricSummary, ScenarioSummary, Summary, VariantSummary},
     units::{Nanos, counted},
@@ -206,27 +206,14 @@ fn ideal_cells(measured: Option<&MetricSummary>) -> [String; 3] {
 }
 
 fn reboot_table(part: &ScenarioSummary) -> Grid {
-    let columns = [
-        "reboot",
-        "reboot/user_space",
-        "reboot/kernel",
-        "reboot/device_shutdown",
-        "reboot/firmware",
-        "reboot/next_boot",
-    ];
-    let header = [
-        "variant",
-        "reboot",
-        "user space",
-        "kernel",
-        "device_shutdown",
-        "firmware",
-        "next boot",
-    ];
+    let parts = REBOOT_PARTS.map(|(part, _)| format!("reboot/{part}"));
+    let columns: Vec<_> = ["reboot".to_owned()].into_iter().chain(parts).collect();
+    let words = REBOOT_PARTS.map(|(_, words)| words);
+    let header = [&["variant", "reboot"][..], &words[..]].concat();
     let rows = part.variants.iter().map(|v| {
         let cells = columns
             .iter()
-            .map(|c| or_dash(v.metrics.get(*c).map(|m| Nanos(m.median))));
+            .map(|c| or_dash(v.metrics.get(c).map(|m| Nanos(m.median))));
         std::iter::once(v.name.clone()).chain(cells).collect()
     });
     table(&header, rows.collect())

@@ -10,8 +10,9 @@ use super::{
     event::Callback,
     metric::{
         CHURN_ANSWERS, CHURN_CERTAIN, COLDPLUG_EVENTS, COLDPLUG_SETTLE, COLDPLUG_TRIGGER,
-        COLDPLUG_UDEVD, HOTPLUG_BLOCKS, HOTPLUG_THERE, PROBE_TASKS, SYSTEMD_SETTLED,
-        SYSTEMD_TARGET, SYSTEMD_UNITS, TASKS, Unit, WALK_LONGEST, WALK_P50, WALK_P99,
+        COLDPLUG_UDEVD, HOTPLUG_BLOCKS, HOTPLUG_THERE, PROBE_TASKS, REBOOT_PARTS,
+        SYSTEMD_SETTLED, SYSTEMD_TARGET, SYSTEMD_UNITS, TASKS, Unit, WALK_LONGEST, WALK_P50,
+        WALK_P99,
     },
     plan::Trial,
     probing,
@@ -49,13 +50,7 @@ pub fn of(scenario: &Scenario, result: &TrialResult) -> Vec<Sample> {
             push(metric.name().into(), value);
         }
         if let (Metric::Reboot, Some(r)) = (*metric, times.reboot) {
-            for (part, value) in [
-                ("user_space", r.user_space),
-                ("kernel", r.kernel),
-                ("device_shutdown", r.device_shutdown),
-                ("firmware", r.firmware),
-                ("next_boot", r.next_boot),
-            ] {
+            for ((part, _), value) in REBOOT_PARTS.into_iter().zip(r.parts()) {
                 push(format!("reboot/{part}"), value);
             }
         }

@@ -55,7 +55,7 @@ pub use tree::MAX_TEXT;
 pub use tree::Position;
 pub use under_test::{FOREIGN, Switched, UNDER_TEST, UnderTest, is_foreign};
 pub use userspace::{Coldplug, ImageSpec};
-pub use validate::{MAX_REPEATS, group};
+pub use validate::{MAX_REPEATS, MOST_CPUS, group};
 pub use walk::{Walk, WalkOperation, WalkPaths};
 
 /// What reads other strict YAML files of the checkout.

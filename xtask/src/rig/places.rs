@@ -25,7 +25,7 @@ use crate::{
         boot::TrialResult,
         fault::{Exit, Fault, NotBuilt, Stopped, refused},
         machine::RawBoot,
-        measure::{Ended, Options as Measuring, Sink, measure},
+        measure::{Ended, Options as Measuring, RETRIES, Sink, measure},
         plan::{Overrides, Trial, plan},
         program::Finish,
         scenario::{Clock, Scenario},
@@ -41,8 +41,6 @@ use crate::{
     },
 };
 
-/// How often a boot is made again when QEMU, not the guest, failed.
-const RETRIES: u32 = 2;
 /// What says, in a place's folder, why it does not build.
 const NOT_BUILT: &str = "not-built.txt";
 /// What says there how many boots its summary and its pictures are of.

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::tracing::Seen;
+use super::{tracing::Seen, wish::Wish};
 use crate::{
     core::{
         fault::{Fault, text},
@@ -16,6 +16,7 @@ use crate::{
         trace::{
             flame,
             record::{Record, SCHEMA},
+            table,
         },
     },
     edge::files::{list, read_file, write_whole},
@@ -58,6 +59,30 @@ pub fn keep(seen: &Seen, run: &Path) -> Result<Vec<PathBuf>> {
     write_whole(&path, &serde_json::to_vec(&seen.record)?)?;
     kept.push(path);
     Ok(kept)
+}
+
+/// What is shown of a boot that was traced as `wish` says, with `most` rows a table; says what
+/// is not as asked, and keeps what was seen in the folder `keep`.
+///
+/// # Errors
+/// Usage: a window that the boot does not have. A full disk.
+pub fn told(
+    seen: &Seen,
+    keep: Option<&Path>,
+    wish: &Wish,
+    most: usize,
+    say: &dyn Fn(&str),
+) -> Result<String> {
+    for note in &seen.notes {
+        say(&format!("note: {}: {note}", seen.record.boot));
+    }
+    if let Some(run) = keep {
+        for path in self::keep(seen, run)? {
+            say(&format!("kept {}", path.display()));
+        }
+    }
+    let text = table::boot(&seen.record, &wish.windows, &wish.marks, most);
+    Ok(text.map_err(Fault::usage)?)
 }
 
 /// The files of the records that the run in `run` has.

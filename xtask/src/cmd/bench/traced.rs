@@ -15,9 +15,9 @@ use crate::{
         boot::TrialResult,
         fault::{Exit, Fault},
         machine::RawBoot,
-        measure::{Ended, Options, Sink, measure},
+        measure::{Ended, Options, RETRIES, Sink, measure},
         plan::Trial,
-        trace::{growth, record::Record, table},
+        trace::{growth, record::Record, table::MOST_ROWS},
     },
     edge::{process::Stopped, terminal},
     rig::{
@@ -26,9 +26,6 @@ use crate::{
         wish::{TraceArgs, Wish},
     },
 };
-
-/// Functions and waits shown of each.
-const MOST: usize = 20;
 
 /// Makes the traced boots of `plan`, keeps what was seen in the run's folder `dir`, and prints
 /// it, unless `quiet`.
@@ -65,7 +62,7 @@ pub fn run(
     let options = Options {
         jobs,
         keep_going: true,
-        retries: super::RETRIES,
+        retries: RETRIES,
     };
     let ended = measure(&once, &tracing, options, &mut sink)?;
     let Keep {
@@ -76,7 +73,10 @@ pub fn run(
     } = sink;
     for window in wish.windows.iter().filter(|_| !sizes.is_empty()) {
         match growth::growths(&sizes, window) {
-            Ok(all) => texts.extend(all.iter().map(|g| format!("## {}", growth::text(g, MOST)))),
+            Ok(all) => texts.extend(
+                all.iter()
+                    .map(|g| format!("## {}", growth::text(g, MOST_ROWS))),
+            ),
             Err(why) => say(&format!("note: no growth of functions: {why}")),
         }
     }
@@ -122,14 +122,9 @@ impl Sink for Keep<'_> {
             }
             Some(Ok(seen)) => seen,
         };
-        for note in &seen.notes {
-            self.progress.say(&format!("note: {}: {note}", trial.id));
-        }
-        for path in traces::keep(&seen, &self.dir)? {
-            self.progress.say(&format!("kept {}", path.display()));
-        }
-        let text = table::boot(&seen.record, &self.wish.windows, &self.wish.marks, MOST);
-        self.texts.push(text.map_err(Fault::usage)?);
+        let say = |line: &str| self.progress.say(line);
+        let text = traces::told(&seen, Some(&self.dir), self.wish, MOST_ROWS, &say)?;
+        self.texts.push(text);
         if seen.record.point.is_some() && !result.outcome.is_failure() {
             let mut record = seen.record;
             record.marks.clear();

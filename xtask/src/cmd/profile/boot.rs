@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::{
     core::{
         fault::{Exit, Fault},
-        trace::table,
+        scenario::MOST_CPUS,
     },
     edge::{
         cache::Cache,
@@ -32,7 +32,7 @@ pub struct Args {
     #[command(flatten)]
     trace: TraceArgs,
     /// Guest CPUs.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: u32,
     /// Guest memory.
     #[arg(long, value_name = "SIZE", default_value = "512 MiB")]
@@ -75,16 +75,13 @@ pub fn run(args: &Args, most: usize) -> Result<Exit> {
         }
         Outcome::Traced(seen, cut) => (seen, cut),
     };
-    for note in &seen.notes {
-        say(&format!("note: {note}"));
-    }
-    if let Some(dir) = &args.keep {
-        for path in traces::keep(&seen, dir)? {
-            say(&format!("kept {}", path.display()));
-        }
-    }
-    let text = table::boot(&seen.record, &wish.windows, &wish.marks, most);
-    terminal::out(&text.map_err(Fault::usage)?)?;
+    terminal::out(&traces::told(
+        &seen,
+        args.keep.as_deref(),
+        &wish,
+        most,
+        &say,
+    )?)?;
     match cut {
         None => Ok(Exit::Done),
         Some(end) => {

@@ -3,14 +3,13 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
+use super::PCI_DRIVER;
 use crate::core::{
     layout::{Layout, Node},
     plan::Trial,
     scenario::NodeKind,
 };
 
-/// The driver that devices with a profile are kept for.
-const DRIVER: &str = "bootrig_dummy";
 /// PCI-to-PCI bridge.
 const BRIDGE_CLASS: u32 = 0x06_04_00;
 /// A device that does not fit in any class: of profiles that name none.
@@ -51,6 +50,6 @@ fn kind(trial: &Trial, node: &Node) -> String {
         (None, NodeKind::RootPort) => ROOT_PORT_ID,
         (None, NodeKind::Endpoint | NodeKind::Bridge) => BRIDGE_ID,
     };
-    let driver = if profile.is_some() { DRIVER } else { "-" };
+    let driver = if profile.is_some() { PCI_DRIVER } else { "-" };
     format!("{:04x}:{:04x}:{class:06x}:{header}:{driver}", id.0, id.1)
 }

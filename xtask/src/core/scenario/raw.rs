@@ -11,8 +11,8 @@ pub use self::{
     text::{ClassCode, Duration, Name, Of, PciId, Prefix, Prose, Share, Size},
 };
 use super::{
-    Backend, Clock, DeviceFault, HowWord, MachineKind, MemoryDevice, Metric, Online, Order,
-    Restart, Strategy, WalkOperation, WalkPaths, When,
+    Backend, Clock, DeviceFault, HowWord, MOST_CPUS, MachineKind, MemoryDevice, Metric, Online,
+    Order, Restart, Strategy, WalkOperation, WalkPaths, When,
 };
 
 mod named;
@@ -93,7 +93,7 @@ pub struct Machine {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<MachineKind>,
     /// Guest CPUs.
-    #[schemars(range(min = 1, max = 64))]
+    #[schemars(range(min = 1, max = MOST_CPUS))]
     pub cpus: u32,
     /// Guest memory, at least 64 MiB. Left out where real memory blocks say how much.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -29,7 +29,8 @@ pub(super) const MAX_DURATION: Nanos = Nanos(3_600_000_000_000);
 const MIN_MEMORY: Bytes = Bytes(64 << 20);
 /// QEMU's translated CPU addresses 1 TiB, of which PCI's windows take some above RAM.
 const MAX_MEMORY: Bytes = Bytes(960 << 30);
-const MAX_CPUS: u32 = 64;
+/// CPUs of a guest at the most.
+pub const MOST_CPUS: u32 = 64;
 /// Boots of a variant at the most.
 pub const MAX_REPEATS: u32 = 10_000;
 const MAX_PATCHES: u32 = 10_000;
@@ -284,10 +285,10 @@ fn machine(
     sink: &mut Sink,
 ) -> MachineSpec {
     let raw = &file.machine;
-    if !(1..=MAX_CPUS).contains(&raw.cpus) {
+    if !(1..=MOST_CPUS).contains(&raw.cpus) {
         let at = at.key("cpus");
         sink.add_with(at.position(), || {
-            format!("{at} must be 1 to {MAX_CPUS}, not {}", raw.cpus)
+            format!("{at} must be 1 to {MOST_CPUS}, not {}", raw.cpus)
         });
     }
     let ram = blocks.and_then(Memory::ram);

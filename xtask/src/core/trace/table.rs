@@ -155,6 +155,9 @@ pub fn waits(profile: &Profile, most: usize) -> Grid {
     )
 }
 
+/// Functions and waits that a table has where nobody says how many.
+pub const MOST_ROWS: usize = 20;
+
 /// What is shown of a traced boot: `windows`, or, where none is asked for, its phases and the
 /// calls of the functions in `marked`.
 ///

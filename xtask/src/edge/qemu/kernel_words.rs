@@ -30,9 +30,6 @@ const ALWAYS: &[&str] = &[
     "nokaslr",
 ];
 
-/// The name of the devices' driver.
-const DRIVER: &str = "bootrig_dummy";
-
 /// In virtual time one tick of the time stamp counter is one nanosecond. Told so, the
 /// kernel need not measure it, which would also be a little wrong.
 const VIRTUAL_TSC_KHZ: u32 = 1_000_000;
@@ -98,7 +95,7 @@ fn clock_words(tsc_khz: Option<u32>) -> impl Iterator<Item = String> {
 /// What the kernel itself is told of who probes.
 fn strategy_words(trial: &Trial) -> Vec<String> {
     match trial.variant().probing.strategy {
-        Strategy::AsyncCmdline => vec![format!("driver_async_probe={DRIVER}")],
+        Strategy::AsyncCmdline => vec![format!("driver_async_probe={}", program::PCI_DRIVER)],
         Strategy::AsyncCmdlineAll => vec!["driver_async_probe=*".into()],
         _ => vec![],
     }

@@ -9,7 +9,7 @@ use crate::{
     core::{
         fault::Fault,
         nearest::hint,
-        scenario::{Clock, Known, Scenario, UnderTest},
+        scenario::{Clock, Known, MOST_CPUS, Scenario, UnderTest},
         search::{Patience, Question, Sought, Symptom, Threshold},
     },
     edge::{
@@ -74,7 +74,7 @@ pub struct Asked {
     #[arg(long, value_name = "KERNEL")]
     on: Option<String>,
     /// Guest CPUs, instead of the scenario's.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: Option<u32>,
     /// Where results are kept.
     #[arg(long, value_name = "DIR")]

@@ -5,6 +5,7 @@
 use maud::{Markup, html};
 
 use crate::core::{
+    metric::REBOOT_PARTS,
     report::theirs,
     scenario::{Metric, Scenario},
     summary::{MetricSummary, ScenarioSummary, VariantSummary},
@@ -94,15 +95,6 @@ pub fn swatch(class: &str) -> Markup {
     }
 }
 
-/// The parts of a reboot, in the order of time.
-const PARTS: [(&str, &str); 5] = [
-    ("user_space", "user space"),
-    ("kernel", "kernel"),
-    ("device_shutdown", "device_shutdown"),
-    ("firmware", "firmware"),
-    ("next_boot", "next boot"),
-];
-
 /// Each variant's reboot, cut into its parts; `None`: it was not measured.
 pub fn reboot(part: &ScenarioSummary) -> Option<Markup> {
     let total = |v: &VariantSummary| v.metrics.get("reboot").map(|m| m.median);
@@ -115,7 +107,7 @@ pub fn reboot(part: &ScenarioSummary) -> Option<Markup> {
                 (stack(variant, total(variant).unwrap_or(0), whole))
             }
             ul.legend aria-hidden="true" {
-                @for (part, name) in PARTS { li { (swatch(part)) (name) } }
+                @for (part, name) in REBOOT_PARTS { li { (swatch(part)) (name) } }
             }
         }
     })
@@ -125,7 +117,7 @@ fn stack(variant: &VariantSummary, total: u64, whole: u64) -> Markup {
     let mut said = format!("{}: {}", variant.name, Nanos(total));
     let mut from = 0u64;
     let mut parts = Vec::new();
-    for (part, name) in PARTS {
+    for (part, name) in REBOOT_PARTS {
         let long = variant.metrics.get(&format!("reboot/{part}"));
         let long = long.map_or(0, |m| m.median);
         said += &format!(", {name} {}", Nanos(long));

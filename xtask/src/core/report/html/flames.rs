@@ -11,12 +11,10 @@ use crate::core::{
     summary::ScenarioSummary,
     trace::{
         flame::{Frame, frames},
-        table::{duration, functions, parts, share, waits},
+        table::{MOST_ROWS, duration, functions, parts, share, waits},
     },
 };
 
-/// Functions and waits that a table has.
-const MOST: usize = 20;
 /// A frame's height, in pixels.
 const HIGH: usize = 18;
 /// Colours of frames, as style.css has them.
@@ -49,9 +47,9 @@ fn one(profiled: &Profiled) -> Markup {
         }
         details { summary { "Tables" }
             (table(&format!("{what}: what the time went into"), &parts(profile)))
-            (table(&format!("{what}: functions"), &functions(profile, MOST)))
+            (table(&format!("{what}: functions"), &functions(profile, MOST_ROWS)))
             @if !profile.waits.is_empty() {
-                (table(&format!("{what}: waits"), &waits(profile, MOST)))
+                (table(&format!("{what}: waits"), &waits(profile, MOST_ROWS)))
             }
         }
     }
