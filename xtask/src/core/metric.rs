@@ -61,8 +61,6 @@ pub enum Unit {
     Ns,
     /// A plain number.
     Count,
-    /// Bytes.
-    Bytes,
 }
 
 impl Unit {
@@ -71,7 +69,6 @@ impl Unit {
         match self {
             Self::Ns => "ns",
             Self::Count => "count",
-            Self::Bytes => "bytes",
         }
     }
 }

@@ -10,9 +10,8 @@ use super::{
     event::Callback,
     metric::{
         CHURN_ANSWERS, CHURN_CERTAIN, COLDPLUG_EVENTS, COLDPLUG_SETTLE, COLDPLUG_TRIGGER,
-        COLDPLUG_UDEVD, HOTPLUG_BLOCKS, HOTPLUG_THERE, PROBE_TASKS, REBOOT_PARTS,
-        SYSTEMD_SETTLED, SYSTEMD_TARGET, SYSTEMD_UNITS, TASKS, Unit, WALK_LONGEST, WALK_P50,
-        WALK_P99,
+        COLDPLUG_UDEVD, HOTPLUG_BLOCKS, HOTPLUG_THERE, PROBE_TASKS, REBOOT_PARTS, SYSTEMD_SETTLED,
+        SYSTEMD_TARGET, SYSTEMD_UNITS, TASKS, Unit, WALK_LONGEST, WALK_P50, WALK_P99,
     },
     plan::Trial,
     probing,
@@ -270,7 +269,8 @@ fn row(line: &str) -> Option<Row<'_>> {
         "wall" => Clock::Wall,
         _ => return None,
     };
-    (digits(repeat) && digits(value) && matches!(unit, "ns" | "count" | "bytes")).then_some(())?;
+    (digits(repeat) && digits(value) && [Unit::Ns, Unit::Count].iter().any(|u| u.name() == unit))
+        .then_some(())?;
     Some(Row {
         key,
         scenario,

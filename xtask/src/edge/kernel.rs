@@ -15,7 +15,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -57,8 +56,6 @@ pub struct Kernel {
     pub source: String,
     /// First line of the compiler's version.
     pub compiler: String,
-    /// How long the build took if this run built it.
-    pub build: Option<Duration>,
 }
 
 impl Kernel {
@@ -102,7 +99,6 @@ impl Kernel {
             release,
             source: format!("ready-made {}", image.display()),
             compiler,
-            build: None,
         })
     }
 
@@ -121,7 +117,6 @@ impl Kernel {
             release,
             source: format!("ready-made {}", image.display()),
             compiler: "unknown".into(),
-            build: None,
         })
     }
 }

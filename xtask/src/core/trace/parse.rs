@@ -88,8 +88,6 @@ pub struct Idle {
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// QEMU's plugin API.
-    pub api: u32,
     /// Whether calls could be followed; else the tree is flat.
     pub stacks: bool,
     /// An instruction takes `1 << shift` ns.
@@ -274,7 +272,7 @@ fn begin(trace: &mut Trace, words: &[&str]) -> Option<()> {
     let [api, _cpus, _mode, stacks, shift] = *words else {
         return None;
     };
-    trace.api = api.strip_prefix("api=")?.parse().ok()?;
+    let _api: u32 = api.strip_prefix("api=")?.parse().ok()?;
     trace.stacks = stacks.strip_prefix("stacks=")?.parse().ok()?;
     trace.shift = shift
         .strip_prefix("shift=")?

@@ -147,14 +147,6 @@ impl Symbols {
             init_task: special.get("init_task").copied(),
         })
     }
-
-    /// The address of the function of this name; the first, where several have it.
-    pub fn address(&self, name: &str) -> Option<u64> {
-        self.functions
-            .iter()
-            .find(|f| f.name == name)
-            .map(|f| f.address)
-    }
 }
 
 /// What the compiler puts before a function's first instruction.
@@ -216,8 +208,8 @@ pub(super) mod tests {
         assert_eq!(names, ["startup_64", "a", "b.cold"]);
         assert_eq!(symbols.text.0, 0xffff_ffff_8100_0000);
         assert_eq!(symbols.init_task, Some(0xffff_ffff_8200_0000));
-        assert_eq!(symbols.address("b.cold"), Some(0xffff_ffff_8100_0020));
-        assert_eq!(symbols.address("data"), None);
+        assert_eq!(symbols.functions[2].address, 0xffff_ffff_8100_0020);
+        assert!(symbols.functions.iter().all(|f| f.name != "data"));
     }
 
     #[test]

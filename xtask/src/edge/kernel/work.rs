@@ -369,7 +369,6 @@ impl<'a> Work<'a> {
             release: meta.release,
             source: meta.source,
             compiler: meta.compiler,
-            build: None,
         })
     }
 
@@ -484,10 +483,7 @@ impl<'a> Work<'a> {
                 meta.release,
                 begin.elapsed().as_secs_f64()
             ));
-            Kernel {
-                build: Some(begin.elapsed()),
-                ..self.describe(key, &kernel, &tree)?
-            }
+            self.describe(key, &kernel, &tree)?
         };
         self.answer(request, &kernel.key)?;
         Ok(kernel)

@@ -123,10 +123,7 @@ impl Work<'_> {
             identity.text,
             begin.elapsed().as_secs_f64()
         ));
-        Ok(Kernel {
-            build: Some(begin.elapsed()),
-            ..self.describe_in(key, &entry, top)?
-        })
+        self.describe_in(key, &entry, top)
     }
 
     /// Patches, configures and compiles; the effective configuration and the release.
