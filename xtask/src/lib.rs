@@ -11,3 +11,7 @@ pub mod cmd;
 pub mod core;
 pub mod edge;
 pub mod rig;
+
+#[cfg(test)]
+#[path = "../tests/support/left_out.rs"]
+mod left_out;

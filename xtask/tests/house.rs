@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules that hold for every file of the repository.
 
+#[path = "support/left_out.rs"]
+mod left_out;
+
 use std::{fs, path::Path, process::Command};
+
+use left_out::left_out;
 
 /// Every file that git tracks, by its path from the root. None where this is no checkout
 /// (an unpacked archive), and then there is nothing to hold to.
 fn tracked() -> Option<Vec<String>> {
     let root = root();
     if !root.join(".git").exists() {
+        left_out("this is no checkout, and what is tracked is not known");
         return None;
     }
     let listing = Command::new("git")
@@ -75,7 +81,7 @@ fn licence(name: &str) -> Option<&'static str> {
         _ if [".rs", ".toml", ".yaml", ".yml", ".md", ".sh", ".js", ".css"]
             .iter()
             .any(|e| last.ends_with(e))
-            || name == ".ci/run" =>
+            || name.starts_with(".ci/") =>
         {
             Some(OURS)
         }
@@ -148,6 +154,9 @@ fn the_checks_can_fail() {
         &format!("{}// SPDX-License-Identifier: MIT\n", "\n".repeat(20)),
         "MIT"
     ));
+    for script in [".ci/run", ".ci/nightly", ".ci/below/any"] {
+        assert_eq!(licence(script), Some("MIT OR Apache-2.0"), "{script}");
+    }
     assert_eq!(licence("guest-drivers/marks.c"), Some("GPL-2.0-only"));
     assert_eq!(licence("xtask/src/lib.rs"), Some("MIT OR Apache-2.0"));
     assert_eq!(licence("tracer/src/lib.rs"), Some("GPL-2.0-or-later"));

@@ -8,7 +8,10 @@ use std::{
 };
 
 use super::*;
-use crate::core::fault::{Exit, exit_of};
+use crate::{
+    core::fault::{Exit, exit_of},
+    left_out::left_out,
+};
 
 fn quiet(_: &str) {}
 
@@ -318,7 +321,7 @@ fn a_full_disk_leaves_no_part_of_an_entry() {
     if !rustix::process::geteuid().is_root()
         || !mount(&["mount", "-t", "tmpfs", "-o", "size=1m", "none"])
     {
-        eprintln!("skipped: a small file system takes root to mount");
+        left_out("a small file system takes root to mount");
         return;
     }
     let result = std::panic::catch_unwind(|| {
@@ -403,6 +406,11 @@ fn what_no_run_refers_to_is_unused() {
         ..Prune::default()
     };
     cache.prune(&what, &quiet).unwrap();
-    assert!(ours.iter().chain(&kept).chain([&source]).all(|p| p.exists()));
+    assert!(
+        ours.iter()
+            .chain(&kept)
+            .chain([&source])
+            .all(|p| p.exists())
+    );
     assert!(!theirs.iter().chain(&gone).any(|p| p.exists()));
 }

@@ -11,6 +11,7 @@ use super::*;
 use crate::{
     core::fault::{Exit, exit_of},
     edge::kernel::{sources::Place, tests::lab::Lab},
+    left_out::left_out,
 };
 
 impl Lab {
@@ -126,6 +127,7 @@ fn a_wrong_checksum_is_refused_with_both_sums_and_the_download_removed() {
     });
     assert!(path.exists(), "the user's own file stays");
     if process::which("curl").is_none() && process::which("wget").is_none() {
+        left_out("nothing is downloaded without curl or wget");
         return;
     }
     let (url, _ranges) = serve(fs::read(&path).unwrap(), vec![None]);
@@ -139,7 +141,7 @@ fn a_wrong_checksum_is_refused_with_both_sums_and_the_download_removed() {
 #[test]
 fn an_interrupted_download_is_taken_up_where_it_stopped() {
     if process::which("curl").is_none() {
-        eprintln!("skipped: wget resumes by itself and cannot be cut from here");
+        left_out("without curl it is wget that resumes, by itself");
         return;
     }
     let lab = Lab::new();
@@ -161,6 +163,7 @@ fn an_interrupted_download_is_taken_up_where_it_stopped() {
 #[test]
 fn a_part_of_something_else_is_begun_again() {
     if process::which("curl").is_none() {
+        left_out("without curl it is wget that resumes, by itself");
         return;
     }
     let lab = Lab::new();
@@ -228,6 +231,7 @@ fn a_tree_is_copied_clean_and_known_again_by_its_bytes() {
 #[test]
 fn a_commit_is_taken_from_a_near_and_a_far_repository() {
     if process::which("git").is_none() {
+        left_out("git is not installed");
         return;
     }
     let lab = Lab::new();
