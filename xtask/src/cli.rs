@@ -47,7 +47,7 @@ pub enum Command {
     Merge(cmd::merge::Args),
     /// What is run again and again, as a table or for a CI system.
     Matrix(cmd::matrix::Args),
-    /// List the scenarios.
+    /// List the scenarios, or the runs that are kept.
     List(cmd::list::Args),
     /// Show what a scenario expands to.
     Show(cmd::show::Args),

@@ -21,7 +21,7 @@ pub struct Args {
     /// Print one JSON document; durations are texts with units, as in scenario files.
     #[arg(long)]
     json: bool,
-    /// Write scenarios/schema.json and scenarios/profiles.schema.json anew.
+    /// Write schema.json, profiles.schema.json and matrix.schema.json in scenarios/ anew.
     #[arg(long, conflicts_with_all = ["scenario", "json"])]
     schema: bool,
 }

@@ -48,7 +48,7 @@ pub const COLDPLUG_EVENTS: &str = "coldplug/events";
 
 /// From systemd's first act until multi-user.target is reached.
 pub const SYSTEMD_TARGET: &str = "systemd/target";
-/// From there until udev has handled all events.
+/// From systemd's first act until udev has handled all events.
 pub const SYSTEMD_SETTLED: &str = "systemd/settled";
 /// The units that systemd started.
 pub const SYSTEMD_UNITS: &str = "systemd/units";

@@ -35,7 +35,7 @@ impl Systemd {
         }
     }
 
-    /// The limit of a unit's start in words: `5.000 s`, `systemd's own 90 s`.
+    /// The limit of a unit's start in words: `5.000 s`, or `systemd's`, which has one of its own.
     pub fn timeout_text(&self) -> String {
         self.default_timeout_start_sec
             .map_or("systemd's".to_owned(), |limit| limit.to_string())
