@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     MachineKind, MachineSpec, Metric, Scenario,
     diagnose::Sink,
-    memory::{LARGE_SECTION, SMALLEST_BLOCK},
+    memory::{GUEST, LARGE_SECTION, SMALLEST_BLOCK},
     raw,
     room::page_structures,
     tree::At,
@@ -33,8 +33,6 @@ const BELOW_SPLIT: Bytes = Bytes(2 * GIB);
 const FOUR_GIB: Bytes = Bytes(4 * GIB);
 /// From so much RAM on the kernel makes blocks of more than a section.
 const LARGE_BLOCKS_FROM: Bytes = Bytes(64 * GIB);
-/// What a guest takes beside page structures.
-const GUEST: Bytes = Bytes(64 << 20);
 
 /// Which device brings memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

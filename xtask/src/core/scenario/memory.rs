@@ -24,6 +24,10 @@ const FEWEST_REAL: u32 = 16;
 /// 768 GiB in the smallest blocks: QEMU's translated CPU addresses 1 TiB, and the PCI
 /// windows lie above RAM.
 const MOST_REAL: u32 = 192 << 10;
+/// What a guest keeps of a synthetic block: 512 MiB are enough for 131,072 on 6.1, 320 MiB are not.
+const KEPT_PER_SYNTHETIC: Bytes = Bytes(3 << 10);
+/// What a guest takes beside.
+pub(super) const GUEST: Bytes = Bytes(64 << 20);
 /// As many names as the guest's module makes.
 const MOST_SYNTHETIC: u32 = 1 << 20;
 
@@ -151,6 +155,23 @@ impl fmt::Display for Memory {
             Some(hotplug) => write!(f, " ({hotplug})"),
             None => Ok(()),
         }
+    }
+}
+
+/// Complains where the RAM of the guest, `ram`, does not hold the synthetic blocks of `memory`.
+pub(super) fn holds(memory: Memory, ram: Bytes, at: &At<'_>, sink: &mut Sink) {
+    let kept = u64::from(memory.blocks) * KEPT_PER_SYNTHETIC.0;
+    let needed = Bytes((kept + GUEST.0).next_multiple_of(1 << 20));
+    // Where a number is wrong, that has been said.
+    if memory.how == How::Synthetic && ram < needed && sink.is_empty() {
+        let machine = at.key("machine");
+        let at = machine.key("memory");
+        sink.add_with(at.position(), || {
+            format!(
+                "{at}: {ram} do not hold {} synthetic memory blocks; give it {needed} or more",
+                memory.blocks
+            )
+        });
     }
 }
 

@@ -169,6 +169,9 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
             )
         });
     }
+    if let Some(memory) = scenario.memory {
+        memory::holds(memory, scenario.machine.memory, at, sink);
+    }
     hotplug::check(&scenario, at, sink);
     userspace::measured(&scenario.variants, &scenario.metrics, at, sink);
     systemd::measured(&scenario.variants, &scenario.metrics, at, sink);

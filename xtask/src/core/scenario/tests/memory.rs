@@ -133,6 +133,20 @@ fn who_walks_over_blocks_has_them() {
     "#]].assert_eq(&said(&none(1000)));
 }
 
+#[test]
+fn a_guest_has_room_for_synthetic_blocks() {
+    let blocks = |ram: &str| {
+        with(
+            &format!(", memory: {ram}"),
+            "{blocks: 131072, how: synthetic}",
+        )
+    };
+    assert_eq!(said(&blocks("448 MiB")), "no error");
+    expect![[r#"
+        x.yaml:3:28: machine.memory: 447 MiB do not hold 131072 synthetic memory blocks; give it 448 MiB or more
+    "#]].assert_eq(&said(&blocks("447 MiB")));
+}
+
 /// Products of what is far too much are told as that.
 #[test]
 fn numbers_without_end_are_refused_one_by_one() {
