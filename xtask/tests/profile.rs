@@ -162,6 +162,33 @@ fn a_damaged_record_and_one_of_another_version_are_refused() {
 }
 
 #[test]
+fn a_record_of_figures_that_no_boot_has_is_refused_wherever_it_is_read() {
+    let mut huge = record(100, false);
+    huge.windows[0].tasks = i64::MAX;
+    let mut long = record(100, false);
+    long.boot = "x".repeat(1 << 20);
+    let dir = results(&[]);
+    let file = dir.path().join("run/traces/many+100+stock.json");
+    for record in [huge, long] {
+        fs::write(&file, serde_json::to_vec(&record).unwrap()).unwrap();
+        for args in [
+            &["show", "run"][..],
+            &["show", "run", "--window", "boot"],
+            &["show", file.to_str().unwrap()],
+            &["diff", "run", "run", "--window", "boot"],
+            &["growth", "run"],
+        ] {
+            let (code, out, said) = profile(dir.path(), args);
+            assert_eq!((code, out.as_str()), (2, ""), "{said}");
+            for part in [file.to_str().unwrap(), "no record", "trace the boot again"] {
+                assert!(said.contains(part), "{said}");
+            }
+            assert!(said.len() < 2000, "{} bytes", said.len());
+        }
+    }
+}
+
+#[test]
 fn a_cut_window_and_a_missing_one_say_so() {
     let dir = results(&[record(100, true)]);
     let (code, said, _) = profile(dir.path(), &["show", "run"]);

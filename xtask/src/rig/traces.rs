@@ -105,6 +105,11 @@ pub fn read(path: &Path) -> Result<Record> {
         let was = record.schema;
         return Err(usage(format!("has schema {was}; this program reads {SCHEMA}")).into());
     }
+    record.check().map_err(|why| {
+        usage(format!(
+            "no record of a traced boot: {why}; remove it, or trace the boot again (bench --profile)"
+        ))
+    })?;
     Ok(record)
 }
 
