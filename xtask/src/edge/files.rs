@@ -60,13 +60,19 @@ pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     // Opening a pipe would wait for its writer.
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
+    let meta = file.metadata()?;
+    if !meta.is_file() {
         return Err(odd("is no regular file"));
     }
+    let long = || odd(&format!("has more than {limit} bytes"));
+    if meta.len() > limit {
+        return Err(long());
+    }
     let mut bytes = Vec::new();
+    // It may grow meanwhile.
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Err(odd(&format!("has more than {limit} bytes")));
+        return Err(long());
     }
     Ok(bytes)
 }

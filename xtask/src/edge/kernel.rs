@@ -13,7 +13,6 @@
 //!   for, so that a cached kernel is found without running anything but two `--version`s.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -21,7 +20,10 @@ use anyhow::{Context, Result};
 
 use self::work::Work;
 pub use self::work::{KERNEL, REQUEST, Requested};
-use super::cache::{Cache, Check};
+use super::{
+    cache::{Cache, Check},
+    files::read_file,
+};
 use crate::core::{fault::Fault, plan::KernelSpec};
 
 pub mod build;
@@ -38,6 +40,8 @@ mod tests;
 mod work;
 
 const BUILD: &str = "build";
+/// The largest bzImage, or file beside it, that is read.
+const MOST_IMAGE_BYTES: u64 = 1 << 30;
 
 /// A kernel that can be booted, and modules built against.
 #[derive(Clone, Debug)]
@@ -76,7 +80,8 @@ impl Kernel {
                 kbuild.display()
             )));
         }
-        let optional = |name: &str| fs::read(kbuild.join(name)).unwrap_or_default();
+        let optional =
+            |name: &str| read_file(&kbuild.join(name), MOST_IMAGE_BYTES).unwrap_or_default();
         let config = optional(".config");
         let config = if config.is_empty() {
             optional("include/config/auto.conf")
@@ -124,7 +129,8 @@ impl Kernel {
 /// The bytes of a bzImage, and its release.
 fn read_image(image: &Path) -> Result<(Vec<u8>, String)> {
     let usage = |m: String| anyhow::Error::from(Fault::usage(m));
-    let bytes = fs::read(image).map_err(|e| usage(format!("kernel {}: {e}", image.display())))?;
+    let bytes = read_file(image, MOST_IMAGE_BYTES)
+        .map_err(|e| usage(format!("kernel {}: {e}", image.display())))?;
     let release = build::release_of_image(&bytes)
         .map_err(|e| usage(format!("kernel {}: {e:#}", image.display())))?;
     Ok((bytes, release))

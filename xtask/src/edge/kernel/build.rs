@@ -27,6 +27,8 @@ pub const RECIPE: u32 = 1;
 /// The output directory, inside the kernel's tree.
 pub const OUT: &str = "build";
 
+/// The longest kernel.release that is read; kernels have 64 bytes for it.
+const MOST_RELEASE_BYTES: u64 = 1 << 10;
 const CONFIGURE_LIMIT: Duration = Duration::from_secs(600);
 const BUILD_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
@@ -293,8 +295,9 @@ pub fn release_of_image(image: &[u8]) -> Result<String> {
 /// The release that modules built in this directory will be for.
 pub fn release_of_kbuild(kbuild: &Path) -> Result<String> {
     let path = kbuild.join("include/config/kernel.release");
-    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    Ok(text.trim().to_owned())
+    let bytes = files::read_file(&path, MOST_RELEASE_BYTES)
+        .with_context(|| format!("reading {}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! build.
 
 use std::{
+    fs,
     os::unix::fs::MetadataExt,
     process::{Command, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
@@ -490,4 +491,29 @@ fn a_kept_checkout_begins_with_what_was_built() {
     let made = history.provide(&spec(None), &other).unwrap();
     assert_eq!(lab.compiled(), "b.c", "{}", lab.said());
     assert!(fs::read(&made.image).unwrap().ends_with(b"alpha\nBETA\n"));
+}
+
+#[test]
+fn what_is_no_file_of_a_kernels_size_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pipe, huge) = (dir.path().join("pipe"), dir.path().join("huge"));
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let file = fs::File::create(&huge).unwrap();
+    file.set_len((1 << 30) + 1).unwrap();
+    for (path, want) in [
+        (Path::new("/dev/zero"), "is no regular file"),
+        (&pipe, "is no regular file"),
+        (dir.path(), "is no regular file"),
+        (&huge, "has more than 1073741824 bytes"),
+    ] {
+        for error in [
+            Kernel::bare(path).unwrap_err(),
+            Kernel::ready(path, dir.path()).unwrap_err(),
+        ] {
+            assert_eq!(crate::core::fault::exit_of(&error), Exit::Usage);
+            let why = error.to_string();
+            assert!(why.contains("kernel ") && why.contains(want), "{why}");
+        }
+    }
 }
