@@ -55,7 +55,7 @@ pub struct Fit {
 }
 
 /// Fits the exponent through `points`, whose values are above zero and whose sizes rise.
-/// `None`: fewer than two.
+/// `None`: fewer than two, or sizes that cannot be told apart.
 pub fn fit(points: &[(u64, u64)]) -> Option<Fit> {
     let logs: Vec<(f64, f64)> = points
         .iter()
@@ -78,7 +78,7 @@ pub fn fit(points: &[(u64, u64)]) -> Option<Fit> {
         (exponent - wide, exponent + wide)
     });
     let last = (end.1 - before.1) / (end.0 - before.0);
-    Some(Fit {
+    (exponent.is_finite() && last.is_finite()).then_some(Fit {
         exponent,
         interval,
         last,

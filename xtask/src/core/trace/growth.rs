@@ -41,6 +41,8 @@ pub struct Growth {
     pub over: Over,
     /// The sizes, rising.
     pub sizes: Vec<u64>,
+    /// A size of 0 was traced too, and left out: nothing grows from nothing by an exponent.
+    pub zero_left_out: bool,
     /// All of the kernel's instructions.
     pub whole: Row,
     /// Those of functions; what will be largest comes first.
@@ -91,6 +93,15 @@ pub fn growths(records: &[Record], window: &str) -> Result<Vec<Growth>, String> 
     }
     let one = |(boots, mut parts): (String, Vec<(&Point, &Record)>)| {
         parts.sort_by_key(|(point, _)| point.value);
+        let traced = parts.len();
+        parts.retain(|(point, _)| point.value > 0);
+        let zero_left_out = parts.len() < traced;
+        if let Some(same) = parts.windows(2).find(|p| p[0].0.value == p[1].0.value) {
+            return Err(format!(
+                "{boots}: {} and {} are both of size {}: remove the record of one",
+                same[0].1.boot, same[1].1.boot, same[0].0.value
+            ));
+        }
         let mut profiles = Vec::new();
         for (point, record) in &parts {
             let profile = record
@@ -102,13 +113,14 @@ pub fn growths(records: &[Record], window: &str) -> Result<Vec<Growth>, String> 
             profiles.push((point.value, profile));
         }
         if profiles.len() < 2 {
-            return Err(format!("{boots}: growth needs two sizes or more"));
+            return Err(format!("{boots}: growth needs two sizes or more above 0"));
         }
         Ok(Growth {
             kernel: parts[0].1.kernel.clone(),
             window: window.to_owned(),
             over: parts[0].0.over,
             sizes: profiles.iter().map(|p| p.0).collect(),
+            zero_left_out,
             whole: whole(&profiles),
             functions: rows(&profiles),
             boots,
@@ -184,6 +196,9 @@ pub fn summary(growth: &Growth) -> String {
     } = growth;
     let largest = sizes.last().copied().unwrap_or(0);
     let mut out = format!("{boots}, {window}, kernel {kernel}: growth of functions over {over}\n");
+    if growth.zero_left_out {
+        out += "left out: size 0, from which nothing grows by an exponent\n";
+    }
     let named: Vec<&Row> = growth
         .functions
         .iter()
@@ -362,6 +377,16 @@ mod tests {
             (vec![], "boot", "no traced boot is of a sweep"),
             (vec![single], "boot", "no traced boot is of a sweep"),
             (vec![one.clone()], "boot", "two sizes"),
+            (
+                vec![one.clone(), record(0, &[("f", 1)])],
+                "boot",
+                "two sizes",
+            ),
+            (
+                vec![one.clone(), record(20, &[]), one.clone()],
+                "boot",
+                "are both of size 10: remove",
+            ),
             (vec![one.clone(), cut], "boot", "was cut"),
             (
                 vec![one.clone(), record(20, &[])],
@@ -371,6 +396,21 @@ mod tests {
         ] {
             let error = growths(&records, window).unwrap_err();
             assert!(error.contains(want), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_exponent_is_of_sizes_that_have_none() {
+        let of = |sizes: &[u64]| {
+            let records: Vec<Record> = sizes.iter().map(|s| record(*s, &[("f", 5000)])).collect();
+            growths(&records, "boot").unwrap().remove(0)
+        };
+        let growth = of(&[0, 10, 20]);
+        assert_eq!(growth.sizes, [10, 20]);
+        assert!(text(&growth, 9).contains("left out: size 0"));
+        for sizes in [&[0, 1, 2][..], &[1 << 50, (1 << 50) - 1], &[3, 5]] {
+            let text = text(&of(sizes), 9);
+            assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         }
     }
 
