@@ -116,6 +116,16 @@ fn what_cannot_be_said_of_growth_is_refused_with_the_reason() {
         ),
         (
             vec![record(100, false)],
+            &["growth", "rum"],
+            "there is no run `rum`",
+        ),
+        (
+            vec![record(100, false)],
+            &["show", "rum:many/stock"],
+            "did you mean `run`?",
+        ),
+        (
+            vec![record(100, false)],
             &["growth", "run"],
             "two sizes or more",
         ),

@@ -178,6 +178,9 @@ fn load(results: &Path, named: &str) -> Result<Record> {
 fn records(results: &Path, run: &str) -> Result<Vec<Record>> {
     let (results, id) = Run::locate(results, run);
     let dir = results.join(&id);
+    if !dir.is_dir() {
+        return Err(Run::missing(&results, &id).into());
+    }
     let all = traces::records(&dir);
     if all.is_empty() {
         let why = format!(

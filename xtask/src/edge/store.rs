@@ -28,11 +28,12 @@ pub use self::{
     hold::Held,
     read::Finished,
 };
-use super::files::{self, free_space, read_file, write_whole};
+use super::files::{self, free_space, list, read_file, write_whole};
 use crate::core::{
     boot::{Outcome, TrialResult},
     fault::Fault,
     machine::RawBoot,
+    nearest::nearest,
     plan::{Role, Trial, file_stem},
     samples,
     scenario::{self, Scenario},
@@ -120,6 +121,24 @@ impl Run {
             }
             _ => (results.to_owned(), named.to_owned()),
         }
+    }
+
+    /// That there is no run `id` in `results`, with the one of the nearest name.
+    pub fn missing(results: &Path, id: &str) -> Fault {
+        let runs: Vec<String> = list(results)
+            .into_iter()
+            .filter(|(_, path)| path.is_dir())
+            .map(|(name, _)| name)
+            .collect();
+        let near = nearest(id, runs.iter().map(String::as_str));
+        let near = near.map_or(String::new(), |near| {
+            format!("; did you mean `{}`?", near.escape_debug())
+        });
+        Fault::usage(format!(
+            "there is no run `{}` in {}; its folders are the runs{near}",
+            id.escape_debug(),
+            results.display()
+        ))
     }
 
     /// The folders of the runs that fit `pattern`, by name: in `results`, or, where it has a
@@ -325,7 +344,8 @@ impl Run {
 }
 
 /// Adds to an error that the disk of the results is full, if it is.
-fn explain(error: anyhow::Error, place: &Path) -> anyhow::Error {
+/// That the disk of `place`, where runs are kept, is full, if `error` is of that.
+pub fn explain(error: anyhow::Error, place: &Path) -> anyhow::Error {
     const ADVICE: &str = "free some there, or keep runs on another disk with --results DIR";
     files::explain(error, place, free_space(place), ADVICE)
 }

@@ -77,12 +77,7 @@ impl Header {
     pub fn read(results: &Path, id: &str) -> Result<Self> {
         let path = results.join(id).join("run.yaml");
         if Run::name(id).is_err() || !path.is_file() {
-            return Err(Fault::usage(format!(
-                "there is no run `{}` in {}; its folders are the runs",
-                id.escape_debug(),
-                results.display()
-            ))
-            .into());
+            return Err(Run::missing(results, id).into());
         }
         let bytes = read_file(&path, MOST_HEADER_BYTES).map_err(|e| {
             Fault::usage(format!(
