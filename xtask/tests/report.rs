@@ -243,6 +243,27 @@ fn what_was_traced_is_drawn_and_what_is_damaged_left_out() {
     // Five frames a graph: two roots, and three below them.
     assert_eq!(page.matches("class=\"frame-").count(), 2 * 5);
     let traces = dir.path().join("run/traces");
+    // Cut at the end of a line it still is one of stacks.
+    let folded = traces.join("written+serial.device_shutdown.folded");
+    let whole = fs::read_to_string(&folded).unwrap();
+    for lines in 0..whole.lines().count() {
+        let cut: Vec<&str> = whole.split_inclusive('\n').take(lines).collect();
+        fs::write(&folded, cut.concat()).unwrap();
+        let page = drawn();
+        assert_eq!(page.matches("class=\"frame-").count(), 5);
+        assert!(page.contains("its record 1000: it was cut"));
+    }
+    fs::write(&folded, whole).unwrap();
+    // Of figures that no boot has.
+    let json = traces.join("written+serial.json");
+    let whole = fs::read_to_string(&json).unwrap();
+    fs::write(
+        &json,
+        whole.replace("\"tasks\":900", "\"tasks\":9000000000000000000"),
+    )
+    .unwrap();
+    let page = drawn();
+    assert!(page.contains("which no boot comes to"));
     fs::write(traces.join("written+serial.json"), "{\"schema\": 0}").unwrap();
     fs::write(
         traces.join("written+parallel.device_shutdown.folded"),

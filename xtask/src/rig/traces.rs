@@ -17,9 +17,13 @@ use crate::{
             flame,
             record::{Record, SCHEMA},
             table,
+            tally::Profile,
         },
     },
-    edge::files::{list, read_file, write_whole},
+    edge::{
+        files::{list, read_file, remove, write_whole},
+        store::explain,
+    },
 };
 
 /// A record of a boot with thousands of windows has tens of MB.
@@ -42,23 +46,37 @@ pub fn file_name(text: &str) -> String {
 /// A full disk, most likely.
 pub fn keep(seen: &Seen, run: &Path) -> Result<Vec<PathBuf>> {
     let dir = &run.join(TRACES);
-    fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+    fs::create_dir_all(dir)
+        .with_context(|| format!("creating {}", dir.display()))
+        .map_err(|e| explain(e, run))?;
     let stem = file_name(&seen.record.boot);
-    let mut kept = Vec::new();
+    let mut files = Vec::new();
     for (window, folded) in &seen.folded {
         let base = format!("{stem}.{}", file_name(window));
-        let path = dir.join(format!("{base}.svg"));
         let title = format!("{}: {window}", seen.record.boot);
         if let Ok(svg) = flame::svg(&title, folded) {
-            write_whole(&path, svg.as_bytes())?;
-            kept.push(path);
+            files.push((dir.join(format!("{base}.svg")), svg.into_bytes()));
         }
-        write_whole(&dir.join(format!("{base}.folded")), folded.as_bytes())?;
+        let path = dir.join(format!("{base}.folded"));
+        files.push((path, folded.clone().into_bytes()));
     }
-    let path = dir.join(format!("{stem}.json"));
-    write_whole(&path, &serde_json::to_vec(&seen.record)?)?;
-    kept.push(path);
-    Ok(kept)
+    let record = serde_json::to_vec(&seen.record)?;
+    files.push((dir.join(format!("{stem}.json")), record));
+    write_all(&files).map_err(|e| explain(e, dir))?;
+    let kept = files.into_iter().map(|(path, _)| path);
+    let told = |path: &PathBuf| path.extension().is_none_or(|e| e != "folded");
+    Ok(kept.filter(told).collect())
+}
+
+/// Writes all files, or leaves none: a picture without its record is of nothing.
+fn write_all(files: &[(PathBuf, Vec<u8>)]) -> Result<()> {
+    for (written, (path, bytes)) in files.iter().enumerate() {
+        if let Err(error) = write_whole(path, bytes) {
+            files[..written].iter().for_each(|(path, _)| remove(path));
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// What is shown of a boot that was traced as `wish` says, with `most` rows a table; says what
@@ -132,7 +150,7 @@ pub fn profiled(run: &Path) -> (Vec<Profiled>, Vec<String>) {
             if !path.is_file() {
                 continue;
             }
-            match stacks(&path) {
+            match stacks(&path, &profile) {
                 Ok(folded) => found.push(Profiled {
                     boot: record.boot.clone(),
                     profile,
@@ -145,9 +163,55 @@ pub fn profiled(run: &Path) -> (Vec<Profiled>, Vec<String>) {
     (found, left_out)
 }
 
-fn stacks(path: &Path) -> Result<String, String> {
+/// Folded stacks, which have all instructions of their window.
+fn stacks(path: &Path, profile: &Profile) -> Result<String, String> {
     let bytes = read_file(path, MOST_BYTES).map_err(|e| e.to_string())?;
     let folded = String::from_utf8(bytes).map_err(|e| e.to_string())?;
-    flame::frames(&folded)?;
+    let (_, counted) = flame::frames(&folded)?;
+    let parts = [profile.user, profile.firmware];
+    let executed = parts.iter().sum::<i64>() + profile.kernel();
+    if i64::try_from(counted) != Ok(executed) {
+        return Err(format!(
+            "has {counted} instructions, its record {executed}: it was cut or is of another boot; trace the boot again"
+        ));
+    }
     Ok(folded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_all_be_written_is_not_there_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let seen = Seen {
+            record: Record {
+                schema: SCHEMA,
+                boot: "a/b".into(),
+                point: None,
+                kernel: "6.1".into(),
+                qemu: "10.0.2".into(),
+                stacks: true,
+                complete: true,
+                windows: Vec::new(),
+                marks: Vec::new(),
+            },
+            folded: vec![("boot".into(), "[tasks];f 5\n".into())],
+            notes: Vec::new(),
+        };
+        let names = || -> Vec<String> {
+            let all = list(&dir.path().join(TRACES)).into_iter();
+            all.map(|(name, _)| name).collect()
+        };
+        // The record, which comes last, cannot take the place of a folder.
+        let record = dir.path().join(TRACES).join("a+b.json");
+        fs::create_dir_all(record.join("folder")).unwrap();
+        assert!(keep(&seen, dir.path()).is_err());
+        assert_eq!(names(), ["a+b.json"]);
+        fs::remove_dir_all(&record).unwrap();
+        let kept = keep(&seen, dir.path()).unwrap();
+        assert_eq!(kept.len(), 2, "{kept:?}");
+        assert_eq!(names(), ["a+b.boot.folded", "a+b.boot.svg", "a+b.json"]);
+    }
 }
