@@ -228,9 +228,10 @@ fn two_cpus_are_told_apart() {
 #[ignore = "real boot"]
 fn what_cannot_be_traced_is_refused_with_the_next_step() {
     let dir = tempfile::tempdir().unwrap();
-    let (output, _) = bench(dir.path(), &["--mark", "device_shutdwon"]);
+    let (output, run) = bench(dir.path(), &["--mark", "device_shutdwon"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(run, PathBuf::new(), "nothing was booted");
     assert!(said.contains("did you mean `device_shutdown`"), "{said}");
     // Symbols of another kernel: every function a little further on.
     let (output, run) = bench(dir.path(), &[]);

@@ -216,6 +216,48 @@ fn a_cut_window_and_a_missing_one_say_so() {
 }
 
 #[test]
+fn what_cannot_be_traced_is_refused_before_anything_is_built_or_booted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bad, none) = (dir.path().join("bad"), dir.path().join("none"));
+    fs::write(&bad, b"no symbols").unwrap();
+    let kept = dir.path().join("results");
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    for (args, want) in [
+        (
+            vec!["--profile=device_shutdwon".to_owned()],
+            "windows are device_shutdown, boot",
+        ),
+        (
+            vec!["--mark=f".into(), "--profile=g".into()],
+            "no window `g`",
+        ),
+        (
+            vec!["--profile".into(), "--symbols".into(), text(&bad)],
+            "symbols ",
+        ),
+        (
+            vec!["--mark=f".into(), "--symbols".into(), text(&none)],
+            "No such file",
+        ),
+        (
+            vec!["--mark=f".into(), "--symbols=/dev/zero".into()],
+            "is no regular file",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .args(["bench", "--results", kept.to_str().unwrap()])
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(want), "{said}");
+        assert!(!kept.exists(), "{said}");
+    }
+}
+
+#[test]
 fn a_kernel_without_symbols_is_refused_before_anything_boots() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("bzImage");

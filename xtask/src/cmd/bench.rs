@@ -206,6 +206,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.dry_run {
         return dry_run(&rig, &job.plan);
     }
+    let tracing = traced::prepare(&args.trace, &root, &rig, &job.plan)?;
     let (header, run) = match &job.header {
         Some(header) => {
             rig.same_as(header)?;
@@ -318,18 +319,14 @@ pub fn run(args: &Args) -> Result<Exit> {
             Ok(exit)
         }
         Ended::Complete => {
-            let traced = traced::run(
-                &args.trace,
-                &root,
-                &rig,
-                &job.plan,
-                jobs,
-                run.dir(),
-                args.json,
-            );
-            if args.trace.wish().is_some() {
-                pictures()?;
-            }
+            let traced = match &tracing {
+                None => Ok(Exit::Done),
+                Some(tracing) => {
+                    let traced = traced::run(tracing, jobs, run.dir(), args.json);
+                    pictures()?;
+                    traced
+                }
+            };
             kept();
             let traced = traced?;
             Ok(match exit {

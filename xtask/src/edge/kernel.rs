@@ -12,9 +12,7 @@
 //!   effective configuration, which takes kbuild to know; a request's only what was asked
 //!   for, so that a cached kernel is found without running anything but two `--version`s.
 
-use std::{
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 

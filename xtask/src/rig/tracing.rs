@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{Rig, wish::Wish};
+use super::{
+    Rig,
+    wish::{Wish, symbols},
+};
 use crate::{
     core::{
         fault::{Fault, Stopped},
@@ -34,7 +37,7 @@ use crate::{
     },
 };
 
-/// The longest trace, vmlinux or module that is read.
+/// The longest trace or module that is read.
 const MOST_BYTES: u64 = 2 << 30;
 
 /// What was seen of one boot.
@@ -78,12 +81,6 @@ impl<'a> Tracing<'a> {
         if let Some(why) = refused(rig, plan, &wish) {
             return Ok(Err(why));
         }
-        let qemu = &rig.host.qemu;
-        let cache = &rig.artifacts.cache;
-        let library = match tracer::provide(root, cache, &qemu.program, qemu.version, say)? {
-            Tracer::Ready { library, .. } => library,
-            Tracer::Missing(why) => return Ok(Err(why)),
-        };
         let mut kernels = BTreeMap::new();
         for trial in plan {
             if kernels.contains_key(&trial.kernel) {
@@ -93,6 +90,12 @@ impl<'a> Tracing<'a> {
             let known = known(rig, trial, &wish, file)?;
             kernels.insert(trial.kernel.clone(), known);
         }
+        let qemu = &rig.host.qemu;
+        let cache = &rig.artifacts.cache;
+        let library = match tracer::provide(root, cache, &qemu.program, qemu.version, say)? {
+            Tracer::Ready { library, .. } => library,
+            Tracer::Missing(why) => return Ok(Err(why)),
+        };
         Ok(Ok(Self {
             rig,
             library,
@@ -272,9 +275,7 @@ fn known(rig: &Rig, trial: &Trial, wish: &Wish, file: PathBuf) -> Result<Known> 
             return Err(Fault::usage(why).into());
         }
     };
-    let usage = |why: String| Fault::usage(format!("symbols {}: {why}", path.display()));
-    let bytes = read_file(path, MOST_BYTES).map_err(|e| usage(e.to_string()))?;
-    let symbols = Symbols::read(&bytes).map_err(usage)?;
+    let symbols = symbols(path)?;
     let mode = if wish.profile {
         Mode::Profile
     } else {

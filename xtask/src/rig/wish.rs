@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a user asks of the tracer: the same options wherever something boots.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::core::fault::Fault;
+use crate::{
+    core::{
+        fault::Fault,
+        trace::{
+            spec::{check_marks, check_window},
+            symbols::Symbols,
+        },
+    },
+    edge::files::read_file,
+};
+
+/// The longest vmlinux or System.map that is read.
+const MOST_BYTES: u64 = 2 << 30;
 
 /// Windows that are shown and drawn where none is named.
 const WINDOWS: [&str; 2] = ["boot", "device_shutdown"];
@@ -21,6 +33,36 @@ pub struct Wish {
     pub marks: Vec<String>,
     /// Symbols of the kernel, instead of its build's.
     pub symbols: Option<PathBuf>,
+}
+
+impl Wish {
+    /// As [`TraceArgs::check`].
+    ///
+    /// # Errors
+    /// Usage: symbols that are none, or a window that no boot has.
+    pub fn check(&self) -> Result<()> {
+        for window in &self.windows {
+            check_window(window, &self.marks)
+                .map_err(|why| Fault::usage(format!("--profile: {why}")))?;
+        }
+        // Of a kernel that is still to be built nothing is known yet.
+        if let Some(path) = &self.symbols {
+            let symbols = symbols(path)?;
+            check_marks(&symbols, &self.marks)
+                .map_err(|why| Fault::usage(format!("--mark: {why}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// The symbols in the file `path`.
+///
+/// # Errors
+/// Usage: it has none, or is none that can be read.
+pub fn symbols(path: &Path) -> Result<Symbols> {
+    let usage = |why: String| Fault::usage(format!("symbols {}: {why}", path.display()));
+    let bytes = read_file(path, MOST_BYTES).map_err(|e| usage(e.to_string()))?;
+    Ok(Symbols::read(&bytes).map_err(usage)?)
 }
 
 /// Options for the tracer.
@@ -72,7 +114,7 @@ impl TraceArgs {
     /// Checks, before anything is measured, that what is asked for can be had.
     ///
     /// # Errors
-    /// Usage: symbols of nothing that is traced.
+    /// Usage: symbols of nothing that is traced, or that are none; a window that no boot has.
     pub fn check(&self) -> Result<()> {
         if let (Some(symbols), None) = (&self.symbols, self.wish()) {
             let why = format!(
@@ -81,6 +123,6 @@ impl TraceArgs {
             );
             return Err(Fault::usage(why).into());
         }
-        Ok(())
+        self.wish().map_or(Ok(()), |wish| wish.check())
     }
 }

@@ -55,6 +55,7 @@ pub fn run(args: &Args, most: usize) -> Result<Exit> {
         let why = "--kernel: name its symbols too (--symbols SYSTEM.MAP or VMLINUX)";
         return Err(Fault::usage(why).into());
     }
+    wish.check()?;
     let root = checkout()?;
     ensure(Wishes {
         yes: args.yes,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::symbols::{OUTLINED, Symbols, plain};
-use crate::core::nearest::likely;
+use crate::core::nearest::{likely, nearest};
 
 /// Marked in every boot where the kernel has them, with the tracer's flags.
 const MARKS: &[(&str, &str)] = &[
@@ -26,6 +26,18 @@ const MARKS: &[(&str, &str)] = &[
     ("machine_restart", "mw"),
     ("machine_kexec", "mw"),
 ];
+/// Windows that lie between marks.
+const BETWEEN: [&str; 4] = ["boot", "all", "coldplug", "probe"];
+/// Marks whose calls are borders of windows, or have a name of their own.
+const NO_WINDOWS: [&str; 5] = [
+    "start_kernel",
+    "rest_init",
+    "do_one_initcall",
+    "run_init_process",
+    "uevent_seqnum_show",
+];
+/// A window of an initcall is called so.
+const INITCALL: &str = "initcall:";
 /// What the core calls for each device of a bus at shutdown; the first argument is the device.
 const SHUTDOWNS: &[&str] = &[
     "pci_device_shutdown",
@@ -63,14 +75,13 @@ pub struct Spec {
 /// So many names are offered in place of one that does not exist.
 const NEAREST: usize = 5;
 
-/// Writes the specification for a kernel with `symbols`, with `extra` functions marked, where an
-/// instruction takes `1 << shift` ns.
+/// Whether the kernel with `symbols` has the functions `marks`.
 ///
 /// # Errors
-/// A function of `extra` that the kernel does not have, with the nearest names.
-pub fn spec(symbols: &Symbols, mode: Mode, shift: u32, extra: &[String]) -> Result<Spec, String> {
+/// One that it does not have, with the nearest names.
+pub fn check_marks(symbols: &Symbols, marks: &[String]) -> Result<(), String> {
     let all: BTreeSet<&str> = symbols.functions.iter().map(|f| f.name.as_str()).collect();
-    for name in extra {
+    for name in marks {
         if !all.contains(name.as_str()) {
             let mut near = likely(plain(name), all.iter().copied());
             near.truncate(NEAREST);
@@ -84,6 +95,16 @@ pub fn spec(symbols: &Symbols, mode: Mode, shift: u32, extra: &[String]) -> Resu
             ));
         }
     }
+    Ok(())
+}
+
+/// Writes the specification for a kernel with `symbols`, with `extra` functions marked, where an
+/// instruction takes `1 << shift` ns.
+///
+/// # Errors
+/// A function of `extra` that the kernel does not have, with the nearest names.
+pub fn spec(symbols: &Symbols, mode: Mode, shift: u32, extra: &[String]) -> Result<Spec, String> {
+    check_marks(symbols, extra)?;
     let mut text = format!(
         "bootrig-tracer 1\nmode {}\nshift {shift}\ninit_task {:x}\ntext {:x} {:x}\n",
         match mode {
@@ -132,6 +153,34 @@ pub fn spec(symbols: &Symbols, mode: Mode, shift: u32, extra: &[String]) -> Resu
         let _ = writeln!(text, "fn {:x} {id} {flags}", function.address);
     }
     Ok(Spec { text, names, marks })
+}
+
+/// Whether a boot can have the window `name`, with the functions `extra` marked.
+///
+/// # Errors
+/// It cannot: with what windows there are, the nearest first.
+pub fn check_window(name: &str, extra: &[String]) -> Result<(), String> {
+    let mut all: Vec<&str> = BETWEEN.to_vec();
+    let calls = MARKS.iter().map(|m| m.0);
+    all.extend(calls.filter(|m| !NO_WINDOWS.contains(m)));
+    all.extend(extra.iter().map(String::as_str));
+    // The second call of a function, and so on.
+    let one = match name.rsplit_once('#') {
+        Some((one, number)) if number.parse::<u32>().is_ok_and(|n| n > 1) => one,
+        _ => name,
+    };
+    let initcall = one.strip_prefix(INITCALL).is_some_and(|of| !of.is_empty());
+    if initcall || (!one.is_empty() && all.contains(&one)) {
+        return Ok(());
+    }
+    let near = nearest(name, all.iter().copied());
+    let rest = all.iter().copied().filter(|w| Some(*w) != near);
+    let windows: Vec<&str> = near.into_iter().chain(rest).collect();
+    Err(format!(
+        "there is no window `{}`; windows are {}, {INITCALL}NAME, and each function that --mark names",
+        name.escape_debug(),
+        windows.join(", ")
+    ))
 }
 
 fn flags(name: &str, extra: &[String]) -> String {
@@ -252,6 +301,35 @@ mod tests {
         );
         assert_eq!(spec.names[2], "f");
         assert!(spec.marks.contains("f") && spec.marks.contains("pci_device_shutdown"));
+    }
+
+    #[test]
+    fn a_window_that_no_boot_can_have_is_refused_with_those_there_are() {
+        let marked = ["my_function".to_owned(), String::new()];
+        for good in [
+            "all",
+            "boot",
+            "device_shutdown",
+            "driver_attach#2",
+            "memory_dev_init",
+            "initcall:pci_subsys_init",
+            "my_function",
+            "my_function#12",
+        ] {
+            assert_eq!(check_window(good, &marked), Ok(()), "{good}");
+        }
+        for (bad, want) in [
+            ("boto", "no window `boto`; windows are boot, all,"),
+            ("device_shutdwon", "windows are device_shutdown, boot,"),
+            ("initcall:", "initcall:NAME, and each function"),
+            ("start_kernel", "no window `start_kernel`"),
+            ("boot#x", "no window `boot#x`"),
+            ("", "no window ``"),
+            ("other_function", "windows are my_function, boot,"),
+        ] {
+            let why = check_window(bad, &marked).unwrap_err();
+            assert!(why.contains(want), "{why}");
+        }
     }
 
     #[test]
