@@ -57,8 +57,16 @@ pub struct Cache {
 pub struct Lock {
     kind: String,
     key: String,
-    _file: File,
+    file: File,
     _used: Arc<File>,
+}
+
+impl Drop for Lock {
+    /// A child that another thread is just starting has the file too until it executes: closing
+    /// ours would not give the lock back.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
 }
 
 /// An entry in the making; removed when dropped before [`Cache::put`].
@@ -235,7 +243,7 @@ impl Cache {
         Ok(Some(Lock {
             kind: kind.into(),
             key: key.into(),
-            _file: file,
+            file,
             _used: self.used.clone(),
         }))
     }

@@ -59,6 +59,17 @@ fn an_entry_is_found_again_and_verified() {
     assert_eq!(staged_left(&cache), 0);
 }
 
+/// As a child has it that another thread is starting.
+#[test]
+fn a_lock_is_given_back_although_its_file_is_still_open_elsewhere() {
+    let (_dir, cache) = temp();
+    let lock = cache.lock("kind", "k", "it", &|_| {}).unwrap();
+    let _elsewhere = lock.file.try_clone().unwrap();
+    assert!(cache.try_lock("kind", "k").unwrap().is_none());
+    drop(lock);
+    assert!(cache.try_lock("kind", "k").unwrap().is_some());
+}
+
 #[test]
 fn every_kind_of_damage_is_named_and_the_entry_removed() {
     type Damage = (&'static str, fn(&Path));
