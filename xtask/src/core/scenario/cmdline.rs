@@ -37,10 +37,6 @@ const OWNED: &[(&[&str], &str)] = &[
         "it is `online` of `memory`, which the oracle holds the kernel to",
     ),
     (
-        &["mem", "memmap", "movable_node", "kernelcore", "movablecore"],
-        "`memory` of `machine` says how much there is, and blocks are counted by it",
-    ),
-    (
         &[
             "systemd.unit",
             "systemd.default_timeout_start_sec",
