@@ -40,6 +40,18 @@ fn part(name: &str, metrics: BTreeMap<String, MetricSummary>) -> ScenarioSummary
     }
 }
 
+/// One boot's figure, in ns.
+fn measured(median: u64) -> MetricSummary {
+    MetricSummary {
+        unit: Unit::Ns,
+        samples: vec![median],
+        median,
+        ideal: None,
+        bound: None,
+        efficiency: None,
+    }
+}
+
 /// The device table of devices with these names, the n-th of which takes n us.
 fn devices(names: impl Iterator<Item = String>) -> String {
     let mut text = String::from(
@@ -49,16 +61,10 @@ fn devices(names: impl Iterator<Item = String>) -> String {
     let mut metrics = BTreeMap::new();
     for (at, name) in names.enumerate() {
         let _ = writeln!(text, "- {{name: {name}, profile: none}}");
-        let median = 1000 * at as u64;
-        let measured = MetricSummary {
-            unit: Unit::Ns,
-            samples: vec![median],
-            median,
-            ideal: None,
-            bound: None,
-            efficiency: None,
-        };
-        metrics.insert(format!("device_shutdown/{name}"), measured);
+        metrics.insert(
+            format!("device_shutdown/{name}"),
+            measured(1000 * at as u64),
+        );
     }
     let known = Known {
         profiles: parse_profiles("p.yaml", "none: {id: \"1b36:0011\", about: a, source: s}")
@@ -167,14 +173,6 @@ fn a_walk_over_threads_says_what_more_of_them_bring() {
         measure: [walk]\nvariants: {v: {order: serial}}\nsweep: {threads: [1, 4]}\n";
     let scenario = parse("s.yaml", text, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
     let sizes: Vec<&Scenario> = scenario.members().iter().collect();
-    let measured = |median| MetricSummary {
-        unit: Unit::Ns,
-        samples: vec![median],
-        median,
-        ideal: None,
-        bound: None,
-        efficiency: None,
-    };
     // One thread looks 100 times in 1 ms, four look 400 times in 1.6 ms.
     let parts = [(1, 1_000_000), (4, 1_600_000)].map(|(threads, time)| ScenarioSummary {
         point: Some(Point {
@@ -238,14 +236,6 @@ fn one_size_alone_has_its_tables() {
         memory: {blocks: 10, how: synthetic}\nmeasure: [boot]\n\
         variants: {v: {order: serial}}\nsweep: {blocks: [1, 4]}\n";
     let scenario = parse("s.yaml", text_of, &Known::default()).unwrap_or_else(|e| panic!("{e}"));
-    let measured = MetricSummary {
-        unit: Unit::Ns,
-        samples: vec![5_000],
-        median: 5_000,
-        ideal: None,
-        bound: None,
-        efficiency: None,
-    };
     let size = |value: u64| ScenarioSummary {
         point: Some(Point {
             of: "s".into(),
@@ -254,7 +244,7 @@ fn one_size_alone_has_its_tables() {
         }),
         ..part(
             &format!("s@{value}"),
-            [("boot".to_owned(), measured.clone())].into(),
+            [("boot".to_owned(), measured(5_000))].into(),
         )
     };
     let summary = |scenarios| Summary {

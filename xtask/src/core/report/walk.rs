@@ -52,8 +52,8 @@ fn rate(scenario: &Scenario, variant: &VariantSummary) -> Option<f64> {
     (time > 0).then(|| operations as f64 * 1e9 / time as f64)
 }
 
-/// What more threads bring: tables with a row a variant and a column a number of threads, and
-/// how to read them. Nothing where `sweep` is not one of a walk over threads.
+/// What more threads bring: tables with a row a variant and a column a number of threads.
+/// Nothing where `sweep` is not one of a walk over threads.
 pub(super) fn by_threads(sweep: &Grown, scenarios: &[&Scenario]) -> Vec<(&'static str, Grid)> {
     let of = |part: &ScenarioSummary| scenarios.iter().find(|s| s.name == part.name).copied();
     let sizes: Option<Vec<_>> = sweep.parts.iter().map(|p| Some((*p, of(p)?))).collect();
