@@ -164,7 +164,7 @@ fn format_and_file(text: &str) -> Result<(Format, PathBuf), String> {
 
 /// Runs a bench.
 pub fn run(args: &Args) -> Result<Exit> {
-    args.trace.check()?;
+    args.trace.check(&args.scenarios)?;
     let root = checkout()?;
     let mut results = rig::results(args.results.as_deref())?;
     if let Some(run) = &args.resume {

@@ -66,23 +66,25 @@ pub fn run(args: &Args) -> Result<Exit> {
     let results = rig::results(args.results.as_deref())?;
     match &args.action {
         Action::Show { boot } => show(&load(&results, boot)?, args),
-        Action::Diff { a, b } => {
-            let (a, b) = (load(&results, a)?, load(&results, b)?);
-            let window = args.window.as_deref().unwrap_or("device_shutdown");
-            let (in_a, in_b) = (window_of(&a, window)?, window_of(&b, window)?);
-            terminal::out(&format!(
-                "{window}: A is {} (kernel {}), B is {} (kernel {})\n\n{}",
-                a.boot,
-                a.kernel,
-                b.boot,
-                b.kernel,
-                diff::text(in_a, in_b, args.most)
-            ))?;
-            Ok(Exit::Done)
-        }
+        Action::Diff { a, b } => compare([a, b], &results, args),
         Action::Boot(boot) => boot::run(boot, args.most),
         Action::Growth { boots, json } => grow(&results, boots, *json, args),
     }
+}
+
+fn compare([of_a, of_b]: [&String; 2], results: &Path, args: &Args) -> Result<Exit> {
+    let (a, b) = (load(results, of_a)?, load(results, of_b)?);
+    let window = args.window.as_deref().unwrap_or("device_shutdown");
+    let (in_a, in_b) = (window_of(&a, window)?, window_of(&b, window)?);
+    terminal::out(&format!(
+        "{window}\nA is {} of {of_a} (kernel {})\nB is {} of {of_b} (kernel {})\n\n{}",
+        a.boot,
+        a.kernel,
+        b.boot,
+        b.kernel,
+        diff::text(in_a, in_b, args.most)
+    ))?;
+    Ok(Exit::Done)
 }
 
 fn grow(results: &Path, named: &str, json: bool, args: &Args) -> Result<Exit> {
@@ -130,7 +132,10 @@ fn show(record: &Record, args: &Args) -> Result<Exit> {
 
 fn window_of<'a>(record: &'a Record, name: &str) -> Result<&'a Profile> {
     record.window(name).ok_or_else(|| {
-        let hint = hint(name, record.windows.iter().map(|w| w.window.as_str()));
+        let hint = match hint(name, record.windows.iter().map(|w| w.window.as_str())) {
+            hint if hint.is_empty() => "; without --window, `profile show` lists them".into(),
+            hint => hint,
+        };
         let name = name.escape_debug();
         Fault::usage(format!("{} has no window `{name}`{hint}", record.boot)).into()
     })

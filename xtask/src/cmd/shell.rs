@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             Fault::usage("shell needs a terminal to read from; bench boots without one").into(),
         );
     }
-    args.trace.check()?;
+    args.trace.check(std::slice::from_ref(&args.scenario))?;
     let root = checkout()?;
     let trial = trial(args, &root)?;
     ensure(Wishes {

@@ -111,11 +111,19 @@ impl TraceArgs {
         }
     }
 
-    /// Checks, before anything is measured, that what is asked for can be had.
+    /// Checks, before anything is measured, that what is asked for can be had. `beside` are the
+    /// words that stand beside the options.
     ///
     /// # Errors
-    /// Usage: symbols of nothing that is traced, or that are none; a window that no boot has.
-    pub fn check(&self) -> Result<()> {
+    /// Usage: symbols of nothing that is traced, or that are none; a window that no boot has, or
+    /// that was written as a word of its own.
+    pub fn check(&self, beside: &[String]) -> Result<()> {
+        if self.profile.as_deref() == Some("")
+            && let Some(window) = beside.iter().find(|w| check_window(w, &self.mark).is_ok())
+        {
+            let why = format!("`{window}` is a window: write --profile={window}");
+            return Err(Fault::usage(why).into());
+        }
         if let (Some(symbols), None) = (&self.symbols, self.wish()) {
             let why = format!(
                 "--symbols {}: nothing is traced; add --profile or --mark",
@@ -124,5 +132,25 @@ impl TraceArgs {
             return Err(Fault::usage(why).into());
         }
         self.wish().map_or(Ok(()), |wish| wish.check())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_stands_apart_from_its_option_is_no_scenario() {
+        let args = TraceArgs {
+            profile: Some(String::new()),
+            mark: vec!["my_function".into()],
+            symbols: None,
+        };
+        for window in ["device_shutdown", "initcall:pci_init", "my_function"] {
+            let why = args.check(&["mixed".into(), window.into()]).unwrap_err();
+            let want = format!("write --profile={window}");
+            assert!(why.to_string().contains(&want), "{why}");
+        }
+        assert!(args.check(&["mixed".into()]).is_ok());
     }
 }

@@ -222,6 +222,7 @@ pub fn windows(record: &Record, most: usize) -> Grid {
                 duration(w.tasks * ns),
                 duration(w.interrupts * ns),
                 duration(w.user * ns),
+                duration(w.firmware * ns),
                 duration(w.idle),
                 duration(w.unaccounted),
             ]
@@ -234,6 +235,7 @@ pub fn windows(record: &Record, most: usize) -> Grid {
             "kernel, for tasks",
             "in interrupts",
             "user space",
+            "firmware",
             "idle",
             "unaccounted",
         ],
