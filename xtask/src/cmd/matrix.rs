@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let text = match args.format {
         Format::Table => write::table(&matrix, args.tag, &jobs),
         Format::Github => write::github(&jobs).map_err(Fault::usage)? + "\n",
-        Format::Gitlab => write::gitlab(&jobs)?,
+        Format::Gitlab => write::gitlab(&jobs).map_err(Fault::usage)?,
         Format::Slurm => write::slurm(&jobs, args.tag),
         Format::Runs => write::runs(&jobs),
     };

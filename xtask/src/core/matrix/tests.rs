@@ -234,4 +234,8 @@ fn gitlab_merges_what_its_jobs_made() {
         "cargo xtask merge nightly.6.1.virtual.$CI_PIPELINE_ID.*-of-2"
     );
     assert_eq!(merge["needs"].as_array().unwrap().len(), 2);
+    let shards = |n| nightly().jobs(Some(Tag::Nightly), Some(n));
+    assert!(write::gitlab(&shards(50)).is_ok());
+    let why = write::gitlab(&shards(51)).unwrap_err();
+    assert!(why.contains("51 shards of nightly.6.1.virtual"), "{why}");
 }

@@ -12,6 +12,9 @@ use crate::core::grid::table as grid;
 
 /// The most jobs that one matrix of GitHub Actions may have.
 const MOST_GITHUB: usize = 256;
+/// The most jobs that one job of GitLab may need: "One job can only need 50 others"
+/// (gitlab-org/gitlab, issue 419720).
+const MOST_GITLAB: u32 = 50;
 
 /// For people: a row an experiment, then what runs it.
 pub fn table(matrix: &Matrix, tag: Option<Tag>, jobs: &[Job]) -> String {
@@ -82,8 +85,14 @@ pub fn github(jobs: &[Job]) -> Result<String, String> {
 /// A child pipeline of GitLab: a job a shard, and one that merges them.
 ///
 /// # Errors
-/// When YAML cannot be written.
-pub fn gitlab(jobs: &[Job]) -> Result<String, serde_yaml::Error> {
+/// A run is cut into more than its merging job may wait for.
+pub fn gitlab(jobs: &[Job]) -> Result<String, String> {
+    if let Some(job) = jobs.iter().find(|job| job.shards > MOST_GITLAB) {
+        return Err(format!(
+            "the {} shards of {} are more than the {MOST_GITLAB} jobs that a job of GitLab can need: take fewer with --shards",
+            job.shards, job.run
+        ));
+    }
     let text = |s: &str| Yaml::String(s.into());
     let list = |items: &[String]| Yaml::Sequence(items.iter().map(|i| text(i)).collect());
     let map = |entries: Vec<(&str, Yaml)>| {
@@ -122,7 +131,7 @@ pub fn gitlab(jobs: &[Job]) -> Result<String, serde_yaml::Error> {
         ]);
         pipeline.insert(text(&format!("{} merged", job.run)), body);
     }
-    serde_yaml::to_string(&Yaml::Mapping(pipeline))
+    serde_yaml::to_string(&Yaml::Mapping(pipeline)).map_err(|e| e.to_string())
 }
 
 /// A job array of Slurm: a task a shard. A task that is requeued goes on with its own run.
