@@ -162,7 +162,9 @@ fn a_boot_that_does_not_get_there_is_an_outcome_in_words() {
     );
     assert_eq!(said(&lines).metric(Metric::Systemd), None);
     let late = "error what=systemd:limit:dev-x.device errno=110";
-    assert!(lost(&[MEMORY, late]).ends_with("systemd:limit:dev-x.device (errno 110)"));
+    let late = lost(&[MEMORY, late]);
+    let want = "systemd:limit:dev-x.device (errno 110): give `systemd` a longer `limit`";
+    assert!(late.ends_with(want), "{late}");
     assert!(lost(&[MEMORY, BOOT, BOOT, WALK]).contains("repeats `systemd`"));
     let hostile = "slow unit=<script>alert(1)</script> begin=1 end=2";
     assert!(lost(&[MEMORY, BOOT, hostile, WALK]).contains("is no unit"));

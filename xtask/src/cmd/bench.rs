@@ -3,39 +3,32 @@
 
 mod job;
 mod jobs;
+mod kept;
 mod progress;
+mod told;
 mod traced;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use progress::Progress;
+use job::Job;
 
 use crate::{
     core::{
-        boot::TrialResult,
-        chart,
-        compare::{self, compare},
         export::Format,
         fault::{Exit, Fault},
-        machine::RawBoot,
-        measure::{Ended, Options, RETRIES, Sink, measure},
+        measure::Ended,
         plan::Trial,
         program::Finish,
         report,
         scenario::{Clock, MOST_CPUS, Scenario, Switched},
         shard::{self, Shard},
-        summary::{self, Summary, summarise},
+        summary::{self, summarise},
     },
     edge::{
         cache::{Cache, share::Share},
-        export,
-        files::{to_be_written, write_whole},
+        files::to_be_written,
         host::{
             fingerprint::Fingerprint,
             install::{Wishes, ensure},
@@ -46,10 +39,7 @@ use crate::{
         store::{Header, Run},
         terminal,
     },
-    rig::{
-        self, Artifacts, Rig, Shared, checkout, draw, exported, history::history, sides,
-        wish::TraceArgs,
-    },
+    rig::{self, Artifacts, Rig, Shared, checkout, draw, history::history, wish::TraceArgs},
 };
 
 /// What is booted when nothing is named.
@@ -173,90 +163,19 @@ pub fn run(args: &Args) -> Result<Exit> {
     let say = |line: &str| terminal::say(line);
     let cache = Cache::open(&say)?;
     let job = job::job(args, &root, &results, &cache, &say)?;
-    let jobs = jobs::side_by_side(
-        args.jobs,
-        args.accel,
-        &job.plan,
-        Resources::here().available,
-        &say,
-    )?;
-    // Better known now than after kernels were built.
-    let exports = args.export.iter().map(|(_, path)| path);
-    // What is appended to may be a device, as /dev/stdout is.
-    let appended = args.markdown.iter().filter(|p| p.is_dir() || !p.exists());
-    exports.chain(appended).try_for_each(|p| to_be_written(p))?;
-    Artifacts::check(&root, &cache, &job.plan, &job.ready, &say)?;
-    std::fs::create_dir_all(&results).map_err(|e| Fault {
-        exit: Exit::Infrastructure,
-        message: format!(
-            "{} cannot hold runs: {e}; name another folder with --results",
-            results.display()
-        ),
-    })?;
-    ensure(Wishes {
-        yes: args.yes,
-        backports: args.backports,
-        ..Wishes::default()
-    })?;
-    let share = Share::wanted(args.cache_remote.as_deref())?;
-    let shared = share.as_ref().map(|share| Shared::new(share, &job.whole));
-    let artifacts = Artifacts::provide(&root, cache, &job.plan, &job.ready, shared.as_ref(), &say)?;
-    let rig = Rig::new(artifacts, &job.plan, args.accel, Finish::Restart, &say)?;
+    let available = Resources::here().available;
+    let jobs = jobs::side_by_side(args.jobs, args.accel, &job.plan, available, &say)?;
+    let rig = ready(args, &root, &results, cache, &job)?;
     let host = serde_json::to_value(Fingerprint::take()?)?;
     if args.dry_run {
         return dry_run(&rig, &job.plan);
     }
     let tracing = traced::prepare(&args.trace, &root, &rig, &job.plan)?;
-    let (header, run) = match &job.header {
-        Some(header) => {
-            rig.same_as(header)?;
-            let run = Run::resume(&results, &header.id, &job.plan)?;
-            (header.clone(), run)
-        }
-        None => {
-            let header = job::header(args, &job, &rig, &host);
-            let run = Run::create(&results, &header)?;
-            run.keep_scenarios(&job.scenarios)?;
-            (header, run)
-        }
-    };
-    let id = run
-        .dir()
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let missing: Vec<Trial> = job
-        .plan
-        .iter()
-        .filter(|t| !run.results.contains_key(&t.id))
-        .cloned()
-        .collect();
-    if missing.is_empty() {
-        say(&format!("nothing is missing of run {id}"));
-    }
-    let progress = Progress::new(job.plan.len(), job.plan.len() - missing.len());
-    let mut sink = Keep {
-        run,
-        progress,
-        begun: BTreeMap::new(),
-    };
-    let ended = measure(
-        &missing,
-        &rig,
-        Options {
-            jobs,
-            keep_going: args.keep_going,
-            retries: RETRIES,
-        },
-        &mut sink,
-    )?;
-    let Keep {
-        mut run, progress, ..
-    } = sink;
-    drop(progress);
+    let (header, run) = begin(args, &results, &job, &rig, &host)?;
+    let (mut run, ended) = kept::boot_missing(run, &rig, &job.plan, jobs, args.keep_going)?;
+    let id = &header.id;
     let summary =
-        summarise(&id, host, rig.notes(), &job.plan, &run.results).with_growth(&job.scenarios);
+        summarise(id, host, rig.notes(), &job.plan, &run.results).with_growth(&job.scenarios);
     run.finish(&summary)?;
     let pictures = || {
         let history = history(&results, &header, &summary, &[])?;
@@ -273,18 +192,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     let named: Vec<&Scenario> = job.scenarios.iter().flat_map(|s| s.members()).collect();
     let mut text = report::text(&summary, &named);
     if matches!(ended, Ended::Complete) && !header.debug && header.shard.is_none() {
-        text.push_str(&series_against_stock(&results, &header, &named)?);
+        text.push_str(&told::series_against_stock(&results, &header, &named)?);
     }
-    if args.json {
-        terminal::out_line(&serde_json::to_string_pretty(&summary)?)?;
-    } else {
-        let look = terminal::look();
-        terminal::out_report(&text)?;
-        if let Some(width) = look.width {
-            terminal::out_drawn(&chart::bars(&summary, width, look.colour))?;
-        }
-    }
-    hand_on(args, &header, &summary, &text)?;
+    told::tell(args, &header, &summary, &text)?;
     let exit = match &header.shard {
         None => summary::exit(&summary),
         Some(cut) => {
@@ -295,114 +205,82 @@ pub fn run(args: &Args) -> Result<Exit> {
             shard::exit(cut, &run.results)
         }
     };
-    let kept = || {
-        say(&format!(
-            "run {id} kept in {}; its pictures: report.html, trace.json",
-            run.dir().display()
-        ));
+    let traced = match (&ended, &tracing) {
+        (Ended::Complete, Some(tracing)) => {
+            let traced = traced::run(tracing, jobs, run.dir(), args.json);
+            pictures()?;
+            traced
+        }
+        _ => Ok(Exit::Done),
     };
-    match ended {
-        Ended::Stopped => {
-            kept();
-            terminal::say(&format!(
+    say(&format!(
+        "run {id} kept in {}; its pictures: report.html, trace.json",
+        run.dir().display()
+    ));
+    match (ended, exit) {
+        (Ended::Stopped, _) => {
+            say(&format!(
                 "stopped; go on with: cargo xtask bench --resume {}",
                 shell_quote(&run.dir().to_string_lossy())
             ));
             Err(Stopped.into())
         }
-        Ended::GaveUp => {
-            kept();
-            terminal::say(&format!(
+        (Ended::GaveUp, exit) => {
+            say(&format!(
                 "gave up at the first failed boot (--keep-going goes on); consoles are in {}",
                 run.dir().join("console").display()
             ));
             Ok(exit)
         }
-        Ended::Complete => {
-            let traced = match &tracing {
-                None => Ok(Exit::Done),
-                Some(tracing) => {
-                    let traced = traced::run(tracing, jobs, run.dir(), args.json);
-                    pictures()?;
-                    traced
-                }
-            };
-            kept();
-            let traced = traced?;
-            Ok(match exit {
-                Exit::Done => traced,
-                worse => worse,
-            })
-        }
+        (Ended::Complete, Exit::Done) => traced,
+        (Ended::Complete, worse) => traced.map(|_| worse),
     }
 }
 
-/// What a series from the command line changes: each variant with it against the one without,
-/// as `compare` judges them. Empty where there is no such series, or nothing to compare.
-fn series_against_stock(results: &Path, header: &Header, named: &[&Scenario]) -> Result<String> {
-    let mut out = String::new();
-    if header.under_test.series.is_none() {
-        return Ok(out);
-    }
-    let mut pairs = BTreeSet::new();
-    for scenario in named {
-        let (with, without): (Vec<_>, Vec<_>) =
-            scenario.variants.iter().partition(|v| v.series.is_some());
-        if let Some(stock) = without.first() {
-            pairs.extend(with.iter().map(|v| (&stock.name, &v.name)));
-        }
-    }
-    let run = sides::side(results, &header.id)?;
-    for (stock, patched) in pairs {
-        // What this kernel has no means for was not measured, and is told elsewhere.
-        let one = |variant: &str| sides::of_variant(run.clone(), variant, patched, variant);
-        let (Ok(before), Ok(after)) = (one(stock), one(patched)) else {
-            continue;
-        };
-        if let Ok(comparison) = compare(&before, &after, &compare::Wishes::default()) {
-            out.push_str(&comparison.text());
-            out.push('\n');
-        }
-    }
-    Ok(out)
+/// Checks that what is asked for can be had, installs and builds what it needs.
+fn ready(args: &Args, root: &Path, results: &Path, cache: Cache, job: &Job) -> Result<Rig> {
+    let say = |line: &str| terminal::say(line);
+    // Better known now than after kernels were built.
+    let exports = args.export.iter().map(|(_, path)| path);
+    // What is appended to may be a device, as /dev/stdout is.
+    let appended = args.markdown.iter().filter(|p| p.is_dir() || !p.exists());
+    exports.chain(appended).try_for_each(|p| to_be_written(p))?;
+    Artifacts::check(root, &cache, &job.plan, &job.ready, &say)?;
+    std::fs::create_dir_all(results).map_err(|e| Fault {
+        exit: Exit::Infrastructure,
+        message: format!(
+            "{} cannot hold runs: {e}; name another folder with --results",
+            results.display()
+        ),
+    })?;
+    ensure(Wishes {
+        yes: args.yes,
+        backports: args.backports,
+        ..Wishes::default()
+    })?;
+    let share = Share::wanted(args.cache_remote.as_deref())?;
+    let shared = share.as_ref().map(|share| Shared::new(share, &job.whole));
+    let artifacts = Artifacts::provide(root, cache, &job.plan, &job.ready, shared.as_ref(), &say)?;
+    Rig::new(artifacts, &job.plan, args.accel, Finish::Restart, &say)
 }
 
-/// Writes what was asked for beside the run's own folder.
-fn hand_on(args: &Args, header: &Header, summary: &Summary, text: &str) -> Result<()> {
-    if let Some(path) = &args.markdown {
-        export::append(path, text)?;
+/// The run that is gone on with, or a new one.
+fn begin(
+    args: &Args,
+    results: &Path,
+    job: &Job,
+    rig: &Rig,
+    host: &serde_json::Value,
+) -> Result<(Header, Run)> {
+    if let Some(header) = &job.header {
+        rig.same_as(header)?;
+        let run = Run::resume(results, &header.id, &job.plan)?;
+        return Ok((header.clone(), run));
     }
-    for (format, path) in &args.export {
-        let text = exported(header, summary, *format, "bootrig")?;
-        write_whole(path, text.as_bytes())?;
-    }
-    Ok(())
-}
-
-/// Keeps each result, and shows the progress.
-struct Keep {
-    run: Run,
-    progress: Progress,
-    /// When each boot began.
-    begun: BTreeMap<String, Instant>,
-}
-
-impl Sink for Keep {
-    fn started(&mut self, trial: &Trial) {
-        self.begun.insert(trial.id.clone(), Instant::now());
-        self.progress.started(trial);
-    }
-    fn again(&mut self, trial: &Trial, why: &str) {
-        self.progress.say(&format!("again {}: {why}", trial.id));
-    }
-    fn finished(&mut self, trial: &Trial, raw: &RawBoot, result: &TrialResult) -> Result<()> {
-        self.run.store(trial, raw, result)?;
-        if let Some(begun) = self.begun.remove(&trial.id) {
-            self.run.took(&trial.id, begun.elapsed())?;
-        }
-        self.progress.finished(trial, result);
-        Ok(())
-    }
+    let header = job::header(args, job, rig, host);
+    let run = Run::create(results, &header)?;
+    run.keep_scenarios(&job.scenarios)?;
+    Ok((header, run))
 }
 
 fn dry_run(rig: &Rig, plan: &[Trial]) -> Result<Exit> {

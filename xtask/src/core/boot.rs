@@ -230,14 +230,24 @@ fn bad_end(raw: &RawBoot) -> Option<Outcome> {
     })
 }
 
+/// What PID 1 says when a step was not done in time.
+const ETIMEDOUT: i32 = 110;
+
 /// `why`, with what PID 1 said it could not do, if its record is whole.
 fn told(why: &str, channel: &[u8]) -> String {
     let boots = event::decode(channel).unwrap_or_default();
-    let errors = boots
-        .iter()
-        .flat_map(|b| &b.errors)
-        .map(|(what, errno)| format!("; PID 1: {what} (errno {errno})"));
-    std::iter::once(why.to_owned()).chain(errors).collect()
+    let errors: Vec<_> = boots.iter().flat_map(|b| &b.errors).collect();
+    let mut told = why.to_owned();
+    for (what, errno) in &errors {
+        told += &format!("; PID 1: {what} (errno {errno})");
+    }
+    let late = errors.iter().find(|(_, errno)| *errno == ETIMEDOUT);
+    if let Some((user_space @ ("coldplug" | "systemd"), _)) =
+        late.and_then(|(what, _)| what.split_once(':'))
+    {
+        told += &format!(": give `{user_space}` a longer `limit`");
+    }
+    told
 }
 
 /// # Errors

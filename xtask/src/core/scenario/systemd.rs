@@ -6,13 +6,15 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{ImageSpec, Metric, Variant, diagnose::Sink, raw, tree::At, userspace, validate};
-use crate::core::units::Nanos;
+use crate::core::units::{Bytes, Nanos};
 
 /// Guest time, where a scenario says none: three times what systemd gives a unit by default, and
 /// half a minute.
 const DEFAULT_LIMIT: Nanos = Nanos(300_000_000_000);
 /// A limit in which nothing can be started is a mistake in the unit.
 const SHORTEST: Nanos = Nanos(1_000_000);
+/// The least RAM in which the kernel unpacks the image: 96 MiB are not enough (6.1, bookworm).
+const UNPACKED: Bytes = Bytes(128 << 20);
 
 /// systemd takes over from PID 1, is waited for until all is started, and shuts down again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -105,5 +107,24 @@ pub(super) fn measured(variants: &[Variant], measured: &[Metric], at: &At<'_>, s
             )
         }),
         _ => {}
+    }
+}
+
+/// Complains where the guest's `ram` does not hold the image of systemd.
+pub(super) fn holds(variants: &[Variant], ram: Bytes, at: &At<'_>, sink: &mut Sink) {
+    let booted = variants.iter().find(|v| v.systemd.is_some());
+    // Where a number is wrong, that has been said.
+    if let Some(variant) = booted
+        && ram < UNPACKED
+        && sink.is_empty()
+    {
+        let machine = at.key("machine");
+        let at = machine.key("memory");
+        sink.add_with(at.position(), || {
+            format!(
+                "{at}: {ram} do not hold the image that variant {} boots systemd from, packed and unpacked; give it {UNPACKED} or more",
+                variant.name
+            )
+        });
     }
 }

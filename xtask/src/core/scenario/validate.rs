@@ -174,6 +174,7 @@ fn one(stem: &str, raw: &raw::Scenario, at: &At<'_>, known: &Known, sink: &mut S
     }
     hotplug::check(&scenario, at, sink);
     userspace::measured(&scenario.variants, &scenario.metrics, at, sink);
+    systemd::holds(&scenario.variants, scenario.machine.memory, at, sink);
     systemd::measured(&scenario.variants, &scenario.metrics, at, sink);
     judge::repeated(&scenario.expect, &at.key("expect"), sink);
     probing::without_value(&scenario, &at.key("expect"), sink);

@@ -92,6 +92,11 @@ fn what_cannot_be_is_refused() {
             "x.yaml:6:48: variants.full.systemd: systemd starts an udev of its own; leave `coldplug` out, or give it a variant\nx.yaml:7:10: variant full does a coldplug that is not measured; add `coldplug` to `measure`",
         ),
         (
+            "memory: 512 MiB",
+            "memory: 127 MiB",
+            "x.yaml:3:28: machine.memory: 127 MiB do not hold the image that variant full boots systemd from, packed and unpacked; give it 128 MiB or more",
+        ),
+        (
             "measure: [systemd]",
             "measure: [boot]",
             "x.yaml:7:10: variant full boots systemd, which is not measured; add `systemd` to `measure`",
