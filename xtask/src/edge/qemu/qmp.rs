@@ -296,7 +296,8 @@ mod tests {
         let short = Duration::from_millis(10);
         let late = session.execute(&order, short);
         assert!(matches!(late, Err(Silence::Late(d)) if d == short));
-        drop(qemu);
+        // Closed for everybody: a child of another test may hold a copy until it is executed.
+        qemu.shutdown(std::net::Shutdown::Both).unwrap();
         assert!(matches!(session.events(), Err(Silence::Broken(_))));
         for bad in ["", "{\"QMP\": {}}\n", "this is no machine\n"] {
             assert!(talk(bad).is_err(), "{bad}");
