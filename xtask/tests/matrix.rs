@@ -62,18 +62,19 @@ fn the_job_array_calls_bench_and_merge() {
     assert_eq!(code, Some(0), "{error}");
     assert_eq!(
         out,
-        "bench global-lock shutdown-2018 zero-delay-500 --on 6.1 --clock virtual --keep-going --run quick.6.1.virtual.17 --shard 2/2 --results kept here\n"
+        "bench global-lock shutdown-2018 zero-delay-500 memory-growth@257 udev-storm@256 --on 6.1 --clock virtual --keep-going --run quick.6.1.virtual.17 --shard 2/2 --results kept here\n"
     );
-    let (code, _, error) = called("3", &[]);
+    let (code, _, error) = called("5", &[]);
     assert!(
-        code == Some(2) && error.contains("there is no shard 3"),
+        code == Some(2) && error.contains("there is no shard 5"),
         "{error}"
     );
     let (code, out, _) = called("", &["merge", "17"]);
     assert_eq!(code, Some(0));
     assert_eq!(
         out,
-        "merge kept here/quick.6.1.virtual.17.*-of-2 --results kept here\n"
+        "merge kept here/quick.6.1.virtual.17.*-of-2 --results kept here\n\
+         merge kept here/quick.5.10.virtual.17.*-of-2 --results kept here\n"
     );
 }
 

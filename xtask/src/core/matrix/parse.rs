@@ -16,7 +16,8 @@ use crate::core::{
 /// Stands for each scenario's own kernel.
 const OWN: &str = "own";
 
-/// Reads the matrix `file` from its `text`; `kernels` and `scenarios` are all that there are.
+/// Reads the matrix `file` from its `text`; `kernels` and `scenarios` are all that there are. One
+/// size of a sweep can be named as well, `NAME@SIZE`.
 ///
 /// # Errors
 /// Everything that is wrong with the file, in line order.
@@ -45,6 +46,7 @@ pub fn parse(
     sink.finish(file)?;
     let variants = scenarios
         .iter()
+        .flat_map(with_sizes)
         .map(|s| (s.name.clone(), s.variants.len()))
         .collect();
     Ok(Matrix {
@@ -162,7 +164,8 @@ impl<'a> Reader<'a> {
     }
 
     fn scenario(&self, name: &Name, at: &At<'_>, sink: &mut Sink) -> Option<&'a Scenario> {
-        let found = self.scenarios.iter().find(|s| s.name == name.0);
+        let mut all = self.scenarios.iter().flat_map(with_sizes);
+        let found = all.find(|s| s.name == name.0);
         if found.is_none() {
             let known = self.scenarios.iter().map(|s| s.name.as_str());
             unknown("scenario", &name.0, known, at, sink);
@@ -223,6 +226,12 @@ impl<'a> Reader<'a> {
             .map(|v| cell(kernel, scenario, v, clock, tags))
             .collect()
     }
+}
+
+/// A scenario, and each of its sizes.
+fn with_sizes(scenario: &Scenario) -> impl Iterator<Item = &Scenario> {
+    let sizes = scenario.sweep.iter().flat_map(|sweep| &sweep.points);
+    std::iter::once(scenario).chain(sizes)
 }
 
 fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {

@@ -90,6 +90,35 @@ parts:
 }
 
 #[test]
+fn one_size_of_a_sweep_is_an_experiment_of_its_own() {
+    let text = "about: x
+kernel: \"6.1\"
+machine: {type: microvm, cpus: 1}
+memory: {blocks: 257, how: real}
+variants: {stock: {order: serial}}
+measure: [boot]
+sweep: {blocks: [257, 1025]}
+";
+    let sweep = scenario("growth.yaml", text, &Known::default()).unwrap();
+    let read = |parts: &str| {
+        let kernels = BTreeSet::from(["6.1".to_owned()]);
+        parse("matrix.yaml", parts, &kernels, std::slice::from_ref(&sweep))
+    };
+    let matrix =
+        read("parts: [{tags: [quick], scenarios: [growth@257]}, {tags: [weekly]}]").unwrap();
+    let named: Vec<_> = matrix.cells.iter().map(|c| c.scenario.as_str()).collect();
+    assert_eq!(named, ["growth@257", "growth"]);
+    let jobs = matrix.jobs(Some(Tag::Quick), None);
+    assert_eq!(jobs[0].words()[0], "growth@257");
+    assert_eq!(jobs[0].only, [""; 0]);
+    let said = read("parts: [{tags: [quick], scenarios: [growth@256]}]").unwrap_err();
+    assert!(
+        said.to_string().contains("unknown scenario `growth@256`"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_is_wrong_has_its_line_its_key_and_the_nearest_name() {
     let text = "\
 shards: {nigthly: 2}
