@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let known = rig::known(root)?;
     let (mut good, mut exit) = (Vec::new(), Exit::Done);
     for name in scenarios::names(root)? {
-        match scenarios::load_with(root, &name, &known) {
+        match scenarios::load(root, &name, &known) {
             Ok(scenario) => good.push(scenario),
             Err(error) => {
                 exit = exit.max(fault::exit_of(&error));

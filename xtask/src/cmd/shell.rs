@@ -151,7 +151,7 @@ fn trial(args: &Args, root: &Path) -> Result<Trial> {
         only: args.variant.iter().cloned().collect(),
         ..UnderTest::default()
     };
-    let scenario = scenarios::load_with(root, &args.scenario, &known(root)?)?
+    let scenario = scenarios::load(root, &args.scenario, &known(root)?)?
         .put_under_test(&under_test)
         .map_err(Fault::usage)?;
     let scenario = Arc::new(scenario);

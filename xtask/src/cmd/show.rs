@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             Err(Fault::usage("name a scenario").into())
         };
     };
-    let scenario = scenarios::load_with(root, name, &rig::known(root)?)?;
+    let scenario = scenarios::load(root, name, &rig::known(root)?)?;
     if args.json {
         terminal::out_line(&format!("{:#}", show::document(&scenario)))?;
     } else {

@@ -217,7 +217,7 @@ pub struct Row<'a> {
     pub clock: Clock,
     /// Metric, part or device.
     pub metric: &'a str,
-    /// Unit of `value`: `ns`, `count` or `bytes`.
+    /// Unit of `value`: `ns` or `count`.
     pub unit: &'a str,
     /// How much.
     pub value: u64,

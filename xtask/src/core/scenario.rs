@@ -140,6 +140,21 @@ pub enum Metric {
 }
 
 impl Metric {
+    /// Every metric. That none is missing here, the order in report.html is held to.
+    pub const ALL: [Self; 12] = [
+        Self::Boot,
+        Self::Load,
+        Self::Probe,
+        Self::Bound,
+        Self::Ready,
+        Self::DeviceShutdown,
+        Self::Reboot,
+        Self::Walk,
+        Self::Churn,
+        Self::Hotplug,
+        Self::Coldplug,
+        Self::Systemd,
+    ];
     /// The name used in YAML, CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {

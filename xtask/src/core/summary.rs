@@ -246,7 +246,7 @@ fn named(name: &str) -> Result<(), String> {
 /// One metric of one variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricSummary {
-    /// `ns`, `count` or `bytes`.
+    /// `ns` or `count`.
     pub unit: Unit,
     /// One value a completed repeat, in order.
     pub samples: Vec<u64>,

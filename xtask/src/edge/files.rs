@@ -86,12 +86,12 @@ pub fn touch(path: &Path) {
 }
 
 /// Bytes on disk below a path, not counting files that have another name elsewhere.
-pub fn usage(path: &Path) -> u64 {
+pub fn disk_usage(path: &Path) -> u64 {
     let Ok(meta) = path.symlink_metadata() else {
         return 0;
     };
     if meta.is_dir() {
-        return list(path).iter().map(|(_, p)| usage(p)).sum();
+        return list(path).iter().map(|(_, p)| disk_usage(p)).sum();
     }
     if meta.nlink() > 1 {
         0

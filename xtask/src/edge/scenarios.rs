@@ -28,16 +28,7 @@ const PROFILES: &str = "profiles.yaml";
 /// # Errors
 /// [`Fault::usage`] for a name that does not exist (with the nearest one) and for anything
 /// wrong in the files; untyped where a file cannot be read.
-pub fn load(root: &Path, name_or_path: &str) -> Result<Scenario> {
-    let known = known(root)?;
-    load_with(root, name_or_path, &known)
-}
-
-/// [`load`] with the names read once for many.
-///
-/// # Errors
-/// As [`load`].
-pub fn load_with(root: &Path, name_or_path: &str, known: &Known) -> Result<Scenario> {
+pub fn load(root: &Path, name_or_path: &str, known: &Known) -> Result<Scenario> {
     let (name, size) = split_size(name_or_path);
     let (path, shown) = locate(root, name)?;
     let text = read(&path, &shown)?;
@@ -125,7 +116,7 @@ pub fn load_matrix(root: &Path, path: &Path, known: &Known) -> Result<Matrix> {
     let text = read(path, &shown)?;
     let mut scenarios = Vec::new();
     for name in names(root)? {
-        scenarios.push(load_with(root, &name, known)?);
+        scenarios.push(load(root, &name, known)?);
     }
     let kernels = known.kernels.clone().unwrap_or_default();
     Ok(matrix::parse(&shown, &text, &kernels, &scenarios).map_err(Fault::from)?)
@@ -266,7 +257,7 @@ mod tests {
     }
 
     fn refused(name_or_path: &str) -> String {
-        let error = load(&root(), name_or_path).unwrap_err();
+        let error = load(&root(), name_or_path, &known(&root()).unwrap()).unwrap_err();
         assert_eq!(fault::exit_of(&error), fault::Exit::Usage, "{error:#}");
         format!("{error:#}")
     }
@@ -276,7 +267,8 @@ mod tests {
         let names = names(&root()).unwrap();
         assert!(names.iter().any(|n| n == "shutdown-2018"));
         for name in names {
-            let scenario = load(&root(), &name).unwrap_or_else(|e| panic!("{e:#}"));
+            let scenario =
+                load(&root(), &name, &known(&root()).unwrap()).unwrap_or_else(|e| panic!("{e:#}"));
             assert_eq!(scenario.name, name);
             lay_out(&scenario.devices, &scenario.machine).unwrap_or_else(|e| panic!("{e}"));
         }
@@ -299,7 +291,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.yaml");
         fs::copy(root().join("scenarios/shutdown-2018.yaml"), &path).unwrap();
-        let mine = load(&root(), path.to_str().unwrap()).unwrap();
+        let mine = load(&root(), path.to_str().unwrap(), &known(&root()).unwrap()).unwrap();
         assert_eq!(mine.name, "mine");
 
         fs::write(&path, b"about: x\n\xff").unwrap();

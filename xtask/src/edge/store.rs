@@ -343,7 +343,6 @@ impl Run {
     }
 }
 
-/// Adds to an error that the disk of the results is full, if it is.
 /// That the disk of `place`, where runs are kept, is full, if `error` is of that.
 pub fn explain(error: anyhow::Error, place: &Path) -> anyhow::Error {
     const ADVICE: &str = "free some there, or keep runs on another disk with --results DIR";

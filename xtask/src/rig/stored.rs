@@ -91,7 +91,7 @@ pub fn whole_plan(header: &Header, scenarios: &[Scenario]) -> Vec<Trial> {
 
 /// The scenario `given` of the checkout, if it still is what the run booted.
 fn as_it_was(root: &Path, header: &Header, given: &str, hash: &str) -> Result<Scenario> {
-    let written = scenarios::load_with(root, given, &known(root)?)?;
+    let written = scenarios::load(root, given, &known(root)?)?;
     let scenario = written
         .put_under_test(&header.under_test)
         .map_err(Fault::usage)?;

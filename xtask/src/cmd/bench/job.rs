@@ -155,7 +155,7 @@ fn load(
 ) -> Result<Vec<Scenario>> {
     let mut loaded: Vec<Scenario> = Vec::new();
     for name in given {
-        let written = scenarios::load_with(root, name, known)?;
+        let written = scenarios::load(root, name, known)?;
         let scenario = written.put_under_test(under_test).map_err(Fault::usage)?;
         let left_out = written
             .variants

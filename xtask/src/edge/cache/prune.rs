@@ -16,7 +16,7 @@ use super::{Cache, NO_KINDS, STAGED, USE, flock, manifest};
 use crate::{
     core::{fault::Fault, units::Bytes},
     edge::{
-        files::{list, remove, usage},
+        files::{disk_usage, list, remove},
         process,
     },
 };
@@ -90,7 +90,7 @@ impl Cache {
                 .into_iter()
                 .filter(|(_, p)| old(p))
             {
-                freed += usage(&path);
+                freed += disk_usage(&path);
                 remove(&path);
             }
         }
@@ -133,7 +133,7 @@ fn take_away(path: &Path, name: &str, say: &dyn Fn(&str)) -> Result<u64> {
     if process::interrupted() {
         return Err(process::Stopped.into());
     }
-    let freed = usage(path);
+    let freed = disk_usage(path);
     say(&format!("removing {}", path.display()));
     // Out of its name first: a half-removed entry must not look like one.
     let aside = match name.starts_with(STAGED) {

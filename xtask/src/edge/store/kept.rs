@@ -18,7 +18,7 @@ use crate::{
         summary::Summary,
         yaml,
     },
-    edge::files::{list, read_file, remove, usage},
+    edge::files::{disk_usage, list, read_file, remove},
 };
 
 /// What says in a search's folder what is searched.
@@ -54,7 +54,7 @@ impl Folder {
         Self {
             name: name.to_string_lossy().into_owned(),
             summary: summary.map(|read| read.map_err(|e| text(&e))),
-            bytes: usage(&dir),
+            bytes: disk_usage(&dir),
             header,
             dir,
         }
@@ -102,7 +102,7 @@ pub struct Kept {
 impl Kept {
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
-        usage(&self.dir)
+        disk_usage(&self.dir)
     }
 
     /// Removes it, all at once for whoever looks at it.

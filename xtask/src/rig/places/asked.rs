@@ -119,7 +119,7 @@ impl Asked {
         cache: &Cache,
         say: &dyn Fn(&str),
     ) -> Result<Scenario> {
-        let written = scenarios::load_with(root, self.given()?, known)?;
+        let written = scenarios::load(root, self.given()?, known)?;
         let names = || written.variants.iter().map(|v| v.name.as_str());
         if let Some(sweep) = &written.sweep {
             let one = sweep.points.first().map(|p| p.name.clone());

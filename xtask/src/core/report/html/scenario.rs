@@ -350,3 +350,18 @@ fn path_table(scenario: &Scenario, legs: &[Leg]) -> Grid {
     }
     grid::table(&["device", "waited", "so long", "then took"], rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_metric_has_its_place() {
+        let all = BTreeSet::from(Metric::ALL);
+        assert_eq!(BTreeSet::from(ORDER), all);
+        let schema = serde_json::to_value(schemars::schema_for!(Metric)).unwrap();
+        assert_eq!(schema["oneOf"].as_array().unwrap().len(), all.len());
+    }
+}
