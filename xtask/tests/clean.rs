@@ -33,6 +33,42 @@ fn clean(root: &Path) -> (Option<i32>, String) {
     (output.status.code(), error)
 }
 
+/// A dry run is one in every combination, and what belongs to runs is not taken for the cache.
+#[test]
+fn no_option_is_lost_beside_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::at(dir.path()).unwrap();
+    let lock = cache.lock("kernel", "key", "a kernel", &|_| {}).unwrap();
+    let place = cache.put(&lock, cache.stage(&lock).unwrap()).unwrap();
+    drop((lock, cache));
+    let clean = |more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .arg("clean")
+            .args(more)
+            .env("BOOTRIG_CACHE", dir.path())
+            .output()
+            .unwrap();
+        said(output)
+    };
+    for what in [
+        &["--older-than", "0"][..],
+        &["--max-size", "0 MiB"],
+        &["--unused"],
+        &["--unused", "--max-size", "0 MiB", "--older-than", "0"],
+    ] {
+        let (code, out, error) = clean(&[what, &["--dry-run"]].concat());
+        assert_eq!(code, Some(0), "{error}");
+        assert!(out.contains("would be freed"), "{out}");
+        assert!(error.contains("would remove"), "{error}");
+        let (code, _, error) = clean(&[what, &["--keep", "3"]].concat());
+        assert!(
+            code == Some(2) && error.contains("add --results"),
+            "{error}"
+        );
+        assert!(place.exists(), "{what:?}");
+    }
+}
+
 #[test]
 fn it_names_the_run_and_removes_nothing_until_that_ends() {
     let dir = tempfile::tempdir().unwrap();

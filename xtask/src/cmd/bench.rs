@@ -155,6 +155,10 @@ fn format_and_file(text: &str) -> Result<(Format, PathBuf), String> {
 /// Runs a bench.
 pub fn run(args: &Args) -> Result<Exit> {
     args.trace.check(&args.scenarios)?;
+    if args.clock == Some(Clock::Wall) && args.trace.wish().is_some_and(|w| w.profile) {
+        let why = "--profile counts instructions, which only virtual time does: leave --clock wall out, or trace a run of its own";
+        return Err(Fault::usage(why).into());
+    }
     let root = checkout()?;
     let mut results = rig::results(args.results.as_deref())?;
     if let Some(run) = &args.resume {

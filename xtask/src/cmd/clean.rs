@@ -48,10 +48,10 @@ pub struct Args {
     results: Option<Option<PathBuf>>,
     /// With --results: keep the newest N runs, N searches and N judgements; with --older-than
     /// those too.
-    #[arg(long, value_name = "N", requires = "results")]
+    #[arg(long, value_name = "N")]
     keep: Option<usize>,
     /// Only say what would be removed.
-    #[arg(long, requires = "results")]
+    #[arg(long)]
     dry_run: bool,
 }
 
@@ -61,6 +61,11 @@ pub struct Args {
 /// Usage when a run is using the cache; it names the process.
 pub fn run(args: &Args) -> Result<Exit> {
     match &args.results {
+        // Not clap's `requires`: it is given up where the other conflicts with what is there.
+        None if args.keep.is_some() => {
+            let why = "--keep keeps runs: add --results (the cache has --max-size)";
+            Err(Fault::usage(why).into())
+        }
         None => cache(args),
         Some(Some(dir)) => runs(args, dir),
         Some(None) => runs(args, &rig::results(None)?),
@@ -78,11 +83,13 @@ fn cache(args: &Args) -> Result<Exit> {
         older_than: days.map(|d| Duration::from_secs(d.saturating_mul(24 * 3600))),
         but_used: used,
         at_most: args.max_size,
+        dry_run: args.dry_run,
     };
     let cache = Cache::open(&terminal::say)?;
     let freed = cache.prune(&what, &terminal::say)?;
+    let would = if args.dry_run { "would be " } else { "" };
     terminal::out_line(&format!(
-        "freed {} MiB in {}",
+        "{} MiB {would}freed in {}",
         freed >> 20,
         cache.root().display()
     ))?;

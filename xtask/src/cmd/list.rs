@@ -145,8 +145,7 @@ fn run_entry(folder: &Folder) -> serde_json::Value {
         Some(Ok(summary)) => summary.scenarios.iter().map(|s| s.name.as_str()).collect(),
         _ => given.map(|s| s.given.as_str()).collect(),
     };
-    let mut kernels: Vec<_> = header.kernels.iter().map(|k| k.release.as_str()).collect();
-    kernels.dedup();
+    let kernels: Vec<_> = header.kernels.iter().map(|k| k.spec.to_string()).collect();
     json!({
         "run": name, "begun": header.begun, "scenarios": scenarios, "kernels": kernels,
         "shard": header.shard.as_ref().map(|c| c.shard().to_string()),

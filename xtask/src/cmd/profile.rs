@@ -76,12 +76,15 @@ fn compare([of_a, of_b]: [&String; 2], results: &Path, args: &Args) -> Result<Ex
     let (a, b) = (load(results, of_a)?, load(results, of_b)?);
     let window = args.window.as_deref().unwrap_or("device_shutdown");
     let (in_a, in_b) = (window_of(&a, window)?, window_of(&b, window)?);
+    // As it was named, or with what was left to say.
+    let full = |of: &str, record: &Record| match of.ends_with(&record.boot) {
+        true => format!("{of}, kernel {}", record.kernel),
+        false => format!("{of}:{}, kernel {}", record.boot, record.kernel),
+    };
     terminal::out(&format!(
-        "{window}\nA is {} of {of_a} (kernel {})\nB is {} of {of_b} (kernel {})\n\n{}",
-        a.boot,
-        a.kernel,
-        b.boot,
-        b.kernel,
+        "{window}\nA is {}\nB is {}\n\n{}",
+        full(of_a, &a),
+        full(of_b, &b),
         diff::text(in_a, in_b, args.most)
     ))?;
     Ok(Exit::Done)
@@ -124,7 +127,7 @@ fn show(record: &Record, args: &Args) -> Result<Exit> {
             terminal::out_line("")?;
             terminal::out_line(&table::phases(record).to_string())?;
             terminal::out_line("")?;
-            terminal::out_line(&table::marks(record, &[]).to_string())?;
+            terminal::out_line(&table::marks(record, &[]))?;
         }
     }
     Ok(Exit::Done)

@@ -246,11 +246,14 @@ fn beside_the_tree(out: &mut String, s: &Scenario) {
 
 fn variants(out: &mut String, s: &Scenario) {
     let phase = phase(s);
-    let _ = writeln!(
-        out,
-        "\nvariants, with the ideal of {} by nominal delays",
-        phase.name()
-    );
+    let _ = match s.devices.is_empty() {
+        true => writeln!(out, "\nvariants"),
+        false => writeln!(
+            out,
+            "\nvariants, with the ideal of {} by nominal delays",
+            phase.name()
+        ),
+    };
     let width = s.variants.iter().map(|v| v.name.len()).max().unwrap_or(0);
     for v in &s.variants {
         let ideal = nominal(s, v, phase);
@@ -267,12 +270,15 @@ fn variants(out: &mut String, s: &Scenario) {
             Bound::Cpu => "all that keeps CPUs busy".into(),
         };
         let series = v.series.as_deref().unwrap_or("unpatched");
-        let _ = write!(
-            out,
-            "  {:width$}  {:>8} {order} ({bound}); {series}",
-            v.name,
-            short(ideal.time)
-        );
+        let _ = match s.devices.is_empty() {
+            true => write!(out, "  {:width$}  {series}", v.name),
+            false => write!(
+                out,
+                "  {:width$}  {:>8} {order} ({bound}); {series}",
+                v.name,
+                short(ideal.time)
+            ),
+        };
         if !v.cmdline.is_empty() {
             let _ = write!(out, "; {}", v.cmdline.join(" "));
         }

@@ -94,8 +94,12 @@ impl Over {
         if args.patches {
             let variant = &scenario.variants[0];
             if variant.series.is_none() {
+                let next = match args.asked.series.is_empty() {
+                    true => "name another, or a series with --series",
+                    false => "the one with --series is --variant patched",
+                };
                 return Err(usage(format!(
-                    "--patches: variant {} of {} has no series: name another, or a series with --series",
+                    "--patches: variant {} of {} has no series: {next}",
                     variant.name, scenario.name
                 )));
             }

@@ -59,6 +59,7 @@ impl fmt::Display for Coldplug {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "udev of {}", self.suite)?;
         match self.children_max {
+            Some(1) => f.write_str(", one child at a time")?,
             Some(most) => write!(f, ", {most} children at most")?,
             None => f.write_str(", as many children as it chooses")?,
         }

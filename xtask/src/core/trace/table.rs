@@ -3,11 +3,15 @@
 
 use std::fmt::Write;
 
-use super::{phases::Phase, record::Record, tally::Profile};
+use super::{
+    phases::Phase,
+    record::{Mark, Record},
+    tally::Profile,
+};
 use crate::core::{
     grid::{Grid, table},
     nearest::hint,
-    units::Nanos,
+    units::{Nanos, counted},
 };
 
 /// `99.4 %` of a whole.
@@ -243,24 +247,24 @@ pub fn windows(record: &Record, most: usize) -> Grid {
     )
 }
 
-/// Calls of marked functions: of those in `only`, or, where that is empty, of all that are no
-/// initcalls shorter than a hundredth of the whole boot.
-pub fn marks(record: &Record, only: &[String]) -> Grid {
-    let whole = record
-        .marks
-        .iter()
-        .filter_map(|m| m.left)
-        .max()
-        .unwrap_or(0);
-    let rows = record
-        .marks
-        .iter()
-        .filter(|mark| match only {
-            [] => {
-                mark.what.is_empty() || mark.left.is_none_or(|l| (l - mark.entered) * 100 > whole)
-            }
-            _ => only.contains(&mark.function),
-        })
+/// Calls of marked functions: of those in `only`, or, where that is empty, of all but the
+/// initcalls and device callbacks that are shorter than a hundredth of the whole boot, which are
+/// counted below.
+pub fn marks(record: &Record, only: &[String]) -> String {
+    let ends = record.marks.iter().filter_map(|m| m.left);
+    let least = ends.max().unwrap_or(0) / 100;
+    let (shown, short): (Vec<_>, Vec<_>) = match only {
+        [] => record.marks.iter().partition(|mark| {
+            let took = mark.left.map(|left| left - mark.entered);
+            mark.what.is_empty() || took.is_none_or(|took| took > least)
+        }),
+        _ => {
+            let asked = |mark: &&Mark| only.contains(&mark.function);
+            (record.marks.iter().filter(asked).collect(), Vec::new())
+        }
+    };
+    let rows = shown
+        .into_iter()
         .map(|mark| {
             let took = mark.left.map(|left| duration(left - mark.entered));
             vec![
@@ -272,7 +276,15 @@ pub fn marks(record: &Record, only: &[String]) -> Grid {
             ]
         })
         .collect();
-    table(&["function", "of", "task", "entered at", "took"], rows)
+    let grid = table(&["function", "of", "task", "entered at", "took"], rows);
+    match short.len() {
+        0 => grid.to_string(),
+        count => format!(
+            "{grid}\n\nand {} of initcalls and devices, of {} or less each",
+            counted(count, "call"),
+            duration(least)
+        ),
+    }
 }
 
 #[cfg(test)]

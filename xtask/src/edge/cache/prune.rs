@@ -2,7 +2,7 @@
 //! Removing what was not used for a while, what nobody refers to, and what is too much.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use super::{Cache, NO_KINDS, STAGED, USE, flock, manifest};
 use crate::{
     core::{fault::Fault, units::Bytes},
     edge::{
-        files::{disk_usage, list, remove},
+        files::{list, remove},
         process,
     },
 };
@@ -30,6 +30,8 @@ pub struct Prune {
     pub but_used: Option<BTreeSet<String>>,
     /// What was not used for longest, until the cache has no more than this.
     pub at_most: Option<Bytes>,
+    /// Only say what would be removed.
+    pub dry_run: bool,
 }
 
 /// The kinds whose entries runs refer to by their keys.
@@ -62,13 +64,39 @@ impl Cache {
     }
 
     fn prune_alone(&self, what: &Prune, say: &dyn Fn(&str)) -> Result<u64> {
+        let (entries, beside) = self.doomed(what);
+        let mut links = Links::default();
+        let mut freed = 0;
+        for path in entries.iter().chain(&beside) {
+            freed += links.freed(path);
+        }
+        if what.dry_run {
+            for path in &entries {
+                say(&format!("would remove {}", path.display()));
+            }
+            return Ok(freed);
+        }
+        for path in &entries {
+            take_away(path, say)?;
+        }
+        for path in beside {
+            remove(&path);
+        }
+        for (_, lock) in list(&self.root.join("locks")) {
+            remove(&lock);
+        }
+        Ok(freed)
+    }
+
+    /// The entries that `what` says, and the files beside them.
+    fn doomed(&self, what: &Prune) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let now = SystemTime::now();
         let old = |path: &Path| {
             let age = last_use(path).and_then(|t| now.duration_since(t).ok());
             what.older_than
                 .is_some_and(|limit| age.is_some_and(|age| age >= limit))
         };
-        let mut freed = 0;
+        let mut doomed = Vec::new();
         let mut kept: Vec<(Option<SystemTime>, String, PathBuf)> = Vec::new();
         for (kind, dir) in self.kinds() {
             for (name, path) in list(&dir) {
@@ -79,37 +107,30 @@ impl Cache {
                     .as_ref()
                     .is_some_and(|used| !is_used(&kind, &name, &path, used));
                 if staged || old(&path) || unused {
-                    freed += take_away(&path, &name, say)?;
+                    doomed.push(path);
                 } else {
                     kept.push((last_use(&path), name, path));
                 }
             }
         }
-        for dir in ["download", "apt", "logs", "dry-run"] {
-            for (_, path) in list(&self.root.join(dir))
-                .into_iter()
-                .filter(|(_, p)| old(p))
-            {
-                freed += disk_usage(&path);
-                remove(&path);
-            }
-        }
+        let dirs = ["download", "apt", "logs", "dry-run"];
+        let files = dirs.iter().flat_map(|dir| list(&self.root.join(dir)));
+        let beside: Vec<_> = files.map(|(_, p)| p).filter(|p| old(p)).collect();
         if let Some(most) = what.at_most {
             kept.sort();
-            let mut has = size(&self.root, &mut HashSet::new());
-            for (_, name, path) in kept {
+            let mut links = Links::default();
+            let gone = doomed.iter().chain(&beside);
+            let gone: u64 = gone.map(|path| links.freed(path)).sum();
+            let mut has = size(&self.root, &mut HashSet::new()).saturating_sub(gone);
+            for (_, _, path) in kept {
                 if has <= most.0 {
                     break;
                 }
-                let gone = take_away(&path, &name, say)?;
-                has = has.saturating_sub(gone);
-                freed += gone;
+                has = has.saturating_sub(links.freed(&path));
+                doomed.push(path);
             }
         }
-        for (_, lock) in list(&self.root.join("locks")) {
-            remove(&lock);
-        }
-        Ok(freed)
+        (doomed, beside)
     }
 
     /// The kinds of entries, and where they are.
@@ -128,20 +149,42 @@ fn is_used(kind: &str, key: &str, path: &Path, used: &BTreeSet<String>) -> bool 
     !REFERRED.contains(&kind) || used.contains(key)
 }
 
-/// Removes an entry; the bytes freed.
-fn take_away(path: &Path, name: &str, say: &dyn Fn(&str)) -> Result<u64> {
+/// Removes an entry.
+fn take_away(path: &Path, say: &dyn Fn(&str)) -> Result<()> {
     if process::interrupted() {
         return Err(process::Stopped.into());
     }
-    let freed = disk_usage(path);
     say(&format!("removing {}", path.display()));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     // Out of its name first: a half-removed entry must not look like one.
     let aside = match name.starts_with(STAGED) {
         true => path.to_owned(),
-        false => move_aside(path, name),
+        false => move_aside(path, &name),
     };
     remove(&aside);
-    Ok(freed)
+    Ok(())
+}
+
+/// How many names of each file with several have been counted: build trees share files.
+#[derive(Debug, Default)]
+struct Links(HashMap<(u64, u64), u64>);
+
+impl Links {
+    /// Bytes on disk that are free when `path` goes, after all that was asked for before.
+    fn freed(&mut self, path: &Path) -> u64 {
+        let Ok(meta) = path.symlink_metadata() else {
+            return 0;
+        };
+        if meta.is_dir() {
+            return list(path).iter().map(|(_, p)| self.freed(p)).sum();
+        }
+        let names = self.0.entry((meta.dev(), meta.ino())).or_default();
+        *names += 1;
+        if *names < meta.nlink() {
+            return 0;
+        }
+        meta.blocks() * 512
+    }
 }
 
 /// Bytes on disk below a path, each file once however many names it has.

@@ -425,3 +425,55 @@ fn what_no_run_refers_to_is_unused() {
     );
     assert!(!theirs.iter().chain(&gone).any(|p| p.exists()));
 }
+
+/// Whatever is asked for: a dry run removes nothing, and names what goes and what that frees.
+#[test]
+fn a_dry_run_foretells_and_removes_nothing() {
+    let mib = 1 << 20;
+    for what in [
+        aged_by(HOUR * 15),
+        Prune {
+            at_most: Some(Bytes(2 << 20)),
+            ..Prune::default()
+        },
+        Prune {
+            but_used: Some(["b".to_owned()].into()),
+            ..Prune::default()
+        },
+        Prune {
+            at_most: Some(Bytes(0)),
+            ..aged_by(HOUR * 15)
+        },
+    ] {
+        let (_dir, cache) = temp();
+        let first = used(&cache, "build", "a", mib, 30);
+        // A build tree shares files with the one that it began with.
+        let lock = cache.lock("build", "b", "it", &quiet).unwrap();
+        let staged = cache.stage(&lock).unwrap();
+        fs::hard_link(first.join("image"), staged.dir().join("image")).unwrap();
+        fs::write(staged.dir().join("own"), vec![2; mib]).unwrap();
+        let second = cache.put(&lock, staged).unwrap();
+        drop(lock);
+        let lines = std::cell::RefCell::new(Vec::new());
+        let say = |line: &str| lines.borrow_mut().push(line.to_owned());
+        let dry = Prune {
+            dry_run: true,
+            ..what.clone()
+        };
+        let foretold = cache.prune(&dry, &say).unwrap();
+        let named = lines.take();
+        assert!(first.exists() && second.exists(), "{what:?}");
+        assert!(!named.is_empty(), "{what:?}");
+        assert_eq!(cache.prune(&what, &say).unwrap(), foretold, "{what:?}");
+        let removed = lines.take();
+        let paths = |lines: &[String], verb: &str| -> Vec<String> {
+            let path = |l: &String| l.strip_prefix(verb).unwrap_or(l).to_owned();
+            lines.iter().map(path).collect()
+        };
+        assert_eq!(paths(&named, "would remove "), paths(&removed, "removing "));
+        assert_eq!(removed.len() == 2, foretold >= 2 * mib as u64, "{what:?}");
+        for path in paths(&removed, "removing ") {
+            assert!(!Path::new(&path).exists(), "{path}");
+        }
+    }
+}

@@ -68,7 +68,7 @@ pub struct Asked {
     confidence: Option<f64>,
     /// Put this series on every kernel instead of the scenario's: mailboxes, patches or folders.
     #[arg(long, value_name = "PATH", num_args = 1..)]
-    series: Vec<PathBuf>,
+    pub series: Vec<PathBuf>,
     /// The kernel (a key of images/kernels/sources.yaml), or the one whose configuration and
     /// patches a tree gets.
     #[arg(long, value_name = "KERNEL")]
