@@ -217,7 +217,7 @@ fn without(
     for at in [new_end.as_str(), &reverted] {
         match booth.boots(at, boots)? {
             Ok(results) => shown.push(Shown::of(results, question.symptom)),
-            Err(why) => return Ok(not(format!("what is left does not build: {why}"))),
+            Err(why) => return Ok(not(format!("what is left cannot be built: {why}"))),
         }
     }
     let (end, without) = (&shown[0], &shown[1]);
