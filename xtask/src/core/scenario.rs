@@ -140,7 +140,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Every metric. That none is missing here, the order in report.html is held to.
+    /// Every metric; a test beside report.html's order of them sees to it.
     pub const ALL: [Self; 12] = [
         Self::Boot,
         Self::Load,
