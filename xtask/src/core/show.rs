@@ -246,39 +246,23 @@ fn beside_the_tree(out: &mut String, s: &Scenario) {
 
 fn variants(out: &mut String, s: &Scenario) {
     let phase = phase(s);
-    let _ = match s.devices.is_empty() {
-        true => writeln!(out, "\nvariants"),
-        false => writeln!(
+    let has_ideal = !s.devices.is_empty();
+    out.push_str("\nvariants");
+    if has_ideal {
+        let _ = write!(
             out,
-            "\nvariants, with the ideal of {} by nominal delays",
+            ", with the ideal of {} by nominal delays",
             phase.name()
-        ),
-    };
+        );
+    }
+    out.push('\n');
     let width = s.variants.iter().map(|v| v.name.len()).max().unwrap_or(0);
     for v in &s.variants {
-        let ideal = nominal(s, v, phase);
-        let order = match (phase, v.probing.strategy.is_parallel()) {
-            (Metric::Bound, true) => "side by side".into(),
-            (Metric::Bound, false) => "one by one".into(),
-            _ => format!("{:?}", v.order).to_lowercase(),
-        };
-        let bound = match &ideal.bound {
-            Bound::Sum => "the sum".into(),
-            Bound::Path(names) if names.is_empty() => "nothing to wait for".into(),
-            Bound::Path(names) => names.join(", then "),
-            Bound::Lock(lock) => format!("all under lock {lock}"),
-            Bound::Cpu => "all that keeps CPUs busy".into(),
-        };
-        let series = v.series.as_deref().unwrap_or("unpatched");
-        let _ = match s.devices.is_empty() {
-            true => write!(out, "  {:width$}  {series}", v.name),
-            false => write!(
-                out,
-                "  {:width$}  {:>8} {order} ({bound}); {series}",
-                v.name,
-                short(ideal.time)
-            ),
-        };
+        let _ = write!(out, "  {:width$}  ", v.name);
+        if has_ideal {
+            out.push_str(&ideal(s, v, phase));
+        }
+        out.push_str(v.series.as_deref().unwrap_or("unpatched"));
         if !v.cmdline.is_empty() {
             let _ = write!(out, "; {}", v.cmdline.join(" "));
         }
@@ -294,6 +278,24 @@ fn variants(out: &mut String, s: &Scenario) {
         }
         out.push('\n');
     }
+}
+
+/// The ideal of a variant, and what sets it: `4.528 s parallel (all under lock rtnl); `.
+fn ideal(s: &Scenario, v: &Variant, phase: Metric) -> String {
+    let ideal = nominal(s, v, phase);
+    let order = match (phase, v.probing.strategy.is_parallel()) {
+        (Metric::Bound, true) => "side by side".into(),
+        (Metric::Bound, false) => "one by one".into(),
+        _ => format!("{:?}", v.order).to_lowercase(),
+    };
+    let bound = match &ideal.bound {
+        Bound::Sum => "the sum".into(),
+        Bound::Path(names) if names.is_empty() => "nothing to wait for".into(),
+        Bound::Path(names) => names.join(", then "),
+        Bound::Lock(lock) => format!("all under lock {lock}"),
+        Bound::Cpu => "all that keeps CPUs busy".into(),
+    };
+    format!("{:>8} {order} ({bound}); ", short(ideal.time))
 }
 
 /// What a variant says of probing, if anything: `; probed by kthread; at 1000 Hz`.

@@ -64,39 +64,34 @@ impl Cache {
     }
 
     fn prune_alone(&self, what: &Prune, say: &dyn Fn(&str)) -> Result<u64> {
-        let (entries, beside) = self.doomed(what);
-        let mut links = Links::default();
-        let mut freed = 0;
-        for path in entries.iter().chain(&beside) {
-            freed += links.freed(path);
-        }
+        let doomed = self.doomed(what);
         if what.dry_run {
-            for path in &entries {
+            for path in &doomed.entries {
                 say(&format!("would remove {}", path.display()));
             }
-            return Ok(freed);
+            return Ok(doomed.bytes);
         }
-        for path in &entries {
+        for path in &doomed.entries {
             take_away(path, say)?;
         }
-        for path in beside {
-            remove(&path);
+        for path in &doomed.beside {
+            remove(path);
         }
         for (_, lock) in list(&self.root.join("locks")) {
             remove(&lock);
         }
-        Ok(freed)
+        Ok(doomed.bytes)
     }
 
-    /// The entries that `what` says, and the files beside them.
-    fn doomed(&self, what: &Prune) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    /// What goes if `what` is done.
+    fn doomed(&self, what: &Prune) -> Doomed {
         let now = SystemTime::now();
         let old = |path: &Path| {
             let age = last_use(path).and_then(|t| now.duration_since(t).ok());
             what.older_than
                 .is_some_and(|limit| age.is_some_and(|age| age >= limit))
         };
-        let mut doomed = Vec::new();
+        let mut entries = Vec::new();
         let mut kept: Vec<(Option<SystemTime>, String, PathBuf)> = Vec::new();
         for (kind, dir) in self.kinds() {
             for (name, path) in list(&dir) {
@@ -107,7 +102,7 @@ impl Cache {
                     .as_ref()
                     .is_some_and(|used| !is_used(&kind, &name, &path, used));
                 if staged || old(&path) || unused {
-                    doomed.push(path);
+                    entries.push(path);
                 } else {
                     kept.push((last_use(&path), name, path));
                 }
@@ -116,21 +111,25 @@ impl Cache {
         let dirs = ["download", "apt", "logs", "dry-run"];
         let files = dirs.iter().flat_map(|dir| list(&self.root.join(dir)));
         let beside: Vec<_> = files.map(|(_, p)| p).filter(|p| old(p)).collect();
+        let mut links = Links::default();
+        let paths = entries.iter().chain(&beside);
+        let mut bytes = paths.map(|path| links.freed(path)).sum();
         if let Some(most) = what.at_most {
             kept.sort();
-            let mut links = Links::default();
-            let gone = doomed.iter().chain(&beside);
-            let gone: u64 = gone.map(|path| links.freed(path)).sum();
-            let mut has = size(&self.root, &mut HashSet::new()).saturating_sub(gone);
+            let has = size(&self.root, &mut HashSet::new());
             for (_, _, path) in kept {
-                if has <= most.0 {
+                if has.saturating_sub(bytes) <= most.0 {
                     break;
                 }
-                has = has.saturating_sub(links.freed(&path));
-                doomed.push(path);
+                bytes += links.freed(&path);
+                entries.push(path);
             }
         }
-        (doomed, beside)
+        Doomed {
+            entries,
+            beside,
+            bytes,
+        }
     }
 
     /// The kinds of entries, and where they are.
@@ -139,6 +138,16 @@ impl Cache {
             |(kind, dir): &(String, PathBuf)| dir.is_dir() && !NO_KINDS.contains(&kind.as_str());
         list(&self.root).into_iter().filter(holds).collect()
     }
+}
+
+/// What a [`Prune`] takes.
+struct Doomed {
+    /// Entries, which are named as they go.
+    entries: Vec<PathBuf>,
+    /// Downloads, logs and the like.
+    beside: Vec<PathBuf>,
+    /// What they free together.
+    bytes: u64,
 }
 
 /// Whether an entry is among those that are `used`, or of a kind that cannot tell.
